@@ -209,6 +209,10 @@ func TestProclaimIsRefused(t *testing.T) {
 	for value, lease := range map[string]*redlatch.Lease{"a\tb": term, "two": help.Campaign(t, c.Election("other"), "")} {
 		check.Error(t, fmt.Sprintf("Proclaim %q", value), e.Proclaim(t.Context(), lease, value), redlatch.ErrInvalid)
 	}
+	gone := help.Campaign(t, c.Election("gone"), "one")
+	s.Do("DEL", locktest.StateKey("gone"), help.InsideKey("gone"))
+	check.Error(t, "Proclaim in a term that is over, where nobody leads", c.Election("gone").Proclaim(t.Context(), gone, "late"), redlatch.ErrNotHeld)
+	help.WantNothingLeft(t, s, "gone")
 	s.Do("DEL", locktest.StateKey("e"), help.InsideKey("e"))
 	far := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	next := help.Campaign(t, far.Election("e"), "next")
@@ -217,29 +221,6 @@ func TestProclaimIsRefused(t *testing.T) {
 	wantValue(t, c, "e", "next")
 	locktest.Release(t, next)
 	check.Error(t, "Proclaim after Release", far.Election("e").Proclaim(t.Context(), next, "over"), redlatch.ErrNotHeld)
-}
-
-// TestProclaimLate: a request that reaches Redis after a later one does not bring its value back,
-// nor does a request of a term that is over.
-func TestProclaimLate(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c, late := wire.OpenStraggling(t, s, help.Brisk(help.Lasting))
-	e := c.Election("e")
-	term := help.Campaign(t, e, "one")
-	late.Keep("election proclaim")
-	for _, value := range []string{"two", "three"} {
-		check.OK(t, fmt.Sprintf("Proclaim %q", value), e.Proclaim(t.Context(), term, value))
-	}
-	late.Deliver(t)
-	wantValue(t, c, "e", "three")
-	locktest.Release(t, term)
-	late.Deliver(t)
-	help.WantNothingLeft(t, s, "e")
-	term = help.Campaign(t, e, "four")
-	late.Deliver(t)
-	wantValue(t, c, "e", "four")
-	locktest.Release(t, term)
 }
 
 // TestProclaimByTheLeader: a process that detached its term proclaims nothing any more. The process that

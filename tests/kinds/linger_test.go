@@ -3,7 +3,6 @@ package kinds
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +38,20 @@ func keep(t *testing.T, s *redistest.Server, c *redlatch.Client, name string) (t
 		return strings.HasSuffix(s.Do("GET", locktest.StateKey(name)), "~")
 	})
 	return token
+}
+
+// mayBeKept returns a lease that its client may keep when it is released.
+func mayBeKept(t *testing.T, acquire func(context.Context) (*redlatch.Lease, error)) (l *redlatch.Lease) {
+	t.Helper()
+	locktest.Eventually(t, "a lease may be kept", func() bool {
+		l = check.Value(acquire(t.Context())).OK(t)
+		kept := strings.HasSuffix(l.Owner(), "~")
+		if !kept {
+			locktest.Release(t, l)
+		}
+		return kept
+	})
+	return l
 }
 
 // keeping returns a server, a client that keeps the mutex "a" there, and the last token of it.
@@ -264,25 +277,6 @@ func TestLingeringClientsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestLingerIsRefused: where a lock cannot be kept, or not for so long.
-func TestLingerIsRefused(t *testing.T) {
-	t.Parallel()
-	_, c := locktest.Start(t, redlatch.Options{})
-	for name, o := range map[string]redlatch.LockOptions{
-		"longer than a third of the TTL": {TTL: time.Second, Linger: time.Second},
-		"negative":                       {Linger: -2},
-		"StrictOrder":                    {Linger: time.Second, StrictOrder: redlatch.On},
-		"MinHold":                        {Linger: time.Second, MinHold: time.Second},
-		"Replicas":                       {Linger: time.Second, Replicas: 1},
-		"Yield":                          {Linger: time.Second, Yield: redlatch.Yield{Every: 1}},
-	} {
-		check.Error(t, fmt.Sprintf("%s: Lock", name), check.ErrorOf(c.Mutex("a").With(o).Lock(t.Context())), redlatch.ErrInvalid)
-	}
-	if _, err := c.Semaphore("b", 2).With(redlatch.LockOptions{Linger: time.Second}).Acquire(t.Context(), 1); !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("a semaphore: Lock = %v, want ErrInvalid", err)
-	}
-}
-
 // TestKeptCycleIsCheap: what a cycle of a lock that is kept costs can be counted. It is not parallel,
 // as what others allocate would count.
 func TestKeptCycleIsCheap(t *testing.T) {
@@ -304,15 +298,8 @@ func TestKeptReadersAndWriters(t *testing.T) {
 	s := redistest.Start(t)
 	clients := help.Several(t, s, 3, lingering())
 	writer := locktest.Open(t, s.URL(), help.Sluggish())
-	keepBy := func(acquire func(context.Context) (*redlatch.Lease, error)) {
-		locktest.Eventually(t, "it is kept", func() bool {
-			l := check.Value(acquire(t.Context())).OK(t)
-			locktest.Release(t, l)
-			return strings.HasSuffix(l.Owner(), "~")
-		})
-	}
 	for _, c := range clients {
-		keepBy(c.RWMutex("a").RLock)
+		locktest.Release(t, mayBeKept(t, c.RWMutex("a").RLock))
 	}
 	before := s.Commands()
 	var token int64
@@ -335,26 +322,12 @@ func TestKeptReadersAndWriters(t *testing.T) {
 	check.That(t, w.Token() > token, "a token of %d after %d", w.Token(), token)
 	locktest.Release(t, w)
 
-	keepBy(clients[0].RWMutex("b").Lock)
+	locktest.Release(t, mayBeKept(t, clients[0].RWMutex("b").Lock))
 	r := check.Value(writer.RWMutex("b").RLock(t.Context())).OK(t)
 	locktest.Release(t, r)
-	keepBy(clients[0].RWMutex("c").Lock)
+	locktest.Release(t, mayBeKept(t, clients[0].RWMutex("c").Lock))
 	r = check.Value(writer.RWMutex("c").TryRLock(t.Context())).OK(t)
 	locktest.Release(t, r)
-}
-
-// keptWriter returns a lease for writing that its client may keep.
-func keptWriter(t *testing.T, m *redlatch.RWMutex) (l *redlatch.Lease) {
-	t.Helper()
-	locktest.Eventually(t, "a lease for writing may be kept", func() bool {
-		l = check.Value(m.Lock(t.Context())).OK(t)
-		kept := strings.HasSuffix(l.Owner(), "~")
-		if !kept {
-			locktest.Release(t, l)
-		}
-		return kept
-	})
-	return l
 }
 
 // TestReaderUnderAWriterThatMayBeKept: a reader that came in under a writer is still inside when the
@@ -379,7 +352,7 @@ func TestReaderUnderAWriterThatMayBeKept(t *testing.T) {
 		"by its owner, in another": byName(other),
 	} {
 		m := c.RWMutex(name)
-		w := keptWriter(t, m)
+		w := mayBeKept(t, m.Lock)
 		r := check.Value(read(m, w)).OK(t)
 		if w.Held() {
 			locktest.Release(t, w)
@@ -398,7 +371,7 @@ func TestReaderUnderAWriterThatMayBeKept(t *testing.T) {
 func TestContextOfAWriterThatIsDone(t *testing.T) {
 	t.Parallel()
 	m := locktest.Open(t, redistest.Start(t).URL(), lingering()).RWMutex("a")
-	w := keptWriter(t, m)
+	w := mayBeKept(t, m.Lock)
 	done := context.WithoutCancel(w.Context())
 	locktest.Release(t, w)
 	w = check.Value(m.Lock(t.Context())).OK(t)
@@ -443,18 +416,6 @@ func TestWantedIsPushed(t *testing.T) {
 		locktest.Release(t, l)
 		help.WantSuccessor(t, s, next, token)
 	})
-}
-
-// TestWantedByOneThatWaits: a waiter that was there before the holder asked counts.
-func TestWantedByOneThatWaits(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	l := locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
-	next := help.GoLock(t.Context(), locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	help.Receive(t, l.Wanted(), "the word of a waiter")
-	locktest.Release(t, l)
-	locktest.Release(t, help.Await(t, next))
 }
 
 // TestWantedBesideTheDead: a waiter that was killed in line is none, and hides none behind it. The wish
