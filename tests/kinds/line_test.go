@@ -344,23 +344,8 @@ func TestRestoredLineMayBeFull(t *testing.T) {
 	})
 }
 
-// TestFullLineOfManyNames: a multi-lock that is refused at one name keeps none of the others.
-func TestFullLineOfManyNames(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), crowded(help.Sluggish(), 1)), locktest.Open(t, s.URL(), help.InOrder(help.Sluggish()))
-	held := locktest.Lock(t, other.Mutex("b"))
-	next := help.GoLock(t.Context(), other.Mutex("b"))
-	locktest.InLine(t, s, "b", 1)
-	_, err := c.MultiMutex("a", "b").Lock(locktest.Within(t, locktest.Patience))
-	wantLineFull(t, err)
-	help.AwaitFree(t, s, "a")
-	locktest.Release(t, held)
-	locktest.Release(t, help.Await(t, next))
-}
-
 // TestFullLineSendsNothingElse: a newcomer that is refused has nothing to undo. Under overload that
-// would be more than all else.
+// would be more than all else. A multi-lock that is refused at one name keeps none of the others.
 func TestFullLineSendsNothingElse(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -386,6 +371,9 @@ func TestFullLineSendsNothingElse(t *testing.T) {
 	if failed := seen.Of(redlatch.EventFailed, "a"); len(failed) != tries || failed[0].Outcome != redlatch.OutcomeLineFull {
 		t.Errorf("%d events tell of a failure, the first %+v, want %d with the outcome %s", len(failed), failed, tries, redlatch.OutcomeLineFull)
 	}
+	_, err := c.MultiMutex("0", "a").Lock(t.Context())
+	wantLineFull(t, err)
+	help.AwaitFree(t, s, "0")
 	locktest.Release(t, held)
 	locktest.Release(t, help.Await(t, next))
 }

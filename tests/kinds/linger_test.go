@@ -124,19 +124,6 @@ func TestKeptLockIsShown(t *testing.T) {
 	locktest.Release(t, l)
 }
 
-// TestKeptLockIsTold: events say when a client begins to keep a lock, and when it keeps it no more.
-func TestKeptLockIsTold(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	o, seen := help.Watched(lingering())
-	c := locktest.Open(t, s.URL(), o)
-	keep(t, s, c, "a")
-	locktest.Release(t, locktest.Lock(t, c.Mutex("a"))) // taken up, and kept again
-	check.Nil(t, "Close", c.Close())
-	check.That(t, seen.Count(redlatch.EventUnkept) >= 2, "told %v", seen.All)
-	seen.WantEnds(t)
-}
-
 // TestHolderBeganInThePast: a client that takes many tokens with a lock has the last of them a little
 // ahead of the server's clock. Inspect does not say that the lease begins in the future.
 func TestHolderBeganInThePast(t *testing.T) {
@@ -219,23 +206,6 @@ func TestDeadKeeperDoesNotAnswer(t *testing.T) {
 	if !errors.Is(err, redlatch.ErrTaken) || !strings.Contains(err.Error(), "does not listen") {
 		t.Errorf("a try of a lock whose keeper is dead = %v, want ErrTaken and why", err)
 	}
-}
-
-// TestKeptLockIsForced: a lock that is only kept can be taken by force, and its client knows.
-func TestKeptLockIsForced(t *testing.T) {
-	t.Parallel()
-	s, c, _ := keeping(t)
-	other := locktest.Open(t, s.URL(), help.Sluggish())
-	_, err := other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: s.Do("GET", locktest.StateKey("a"))})
-	check.Nil(t, "ForceRelease", err)
-	defer locktest.Release(t, locktest.Lock(t, other.Mutex("a")))
-	locktest.Eventually(t, "the client knows that it has the lock no more", func() bool {
-		l, err := c.Mutex("a").TryLock(t.Context())
-		if err == nil {
-			locktest.Release(t, l)
-		}
-		return errors.Is(err, redlatch.ErrTaken)
-	})
 }
 
 // TestNothingIsKeptUnheard: a client that may have missed that others ask gives all back, and keeps
