@@ -119,55 +119,51 @@ func TestAdoptWhoseRequestIsLost(t *testing.T) {
 	}
 }
 
+// detached returns the text of a lease on a lock of a kind, whose name is that of the kind. A job has no
+// line, and a reader is one of several.
+func detached(t *testing.T, c *redlatch.Client, kind string) (text string) {
+	t.Helper()
+	switch kind {
+	case "job":
+		return help.DetachRun(t, trial.Hourly(c, kind))
+	case "reader":
+		return help.Detach(t, check.Value(c.RWMutex(kind).RLock(t.Context())).OK(t))
+	}
+	return help.Detach(t, help.Enter(t, help.LockOf(c, slices.Index(kindtest.Kinds(), kind))))
+}
+
 // TestAdoptThatFails leaves no lock behind that no process holds: no answer came, or the context
-// ended.
+// ended. A run that was adopted and given up took place.
 func TestAdoptThatFails(t *testing.T) {
 	t.Parallel()
 	c := trial.NewCourse(t, 1)
-	for i, kind := range kindtest.Kinds() {
-		client, links := c.Client(t, trial.Losing())
-		text := help.Detach(t, help.Enter(t, help.LockOf(c.Far, i)))
-		links[0].Harm(wire.Unheard, wire.Every)
-		if _, err := client.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("%s: Adopt without an answer = %v, want ErrUnreachable", kind, err)
+	cancelled := wire.Mishap{Name: "cancelled", Runs: true, Cancels: true, Answers: true}
+	for _, kind := range append(kindtest.Kinds(), "job") {
+		for _, m := range []wire.Mishap{wire.Unheard, cancelled} {
+			what := kind + ", " + m.Name
+			o, want := trial.Losing(), redlatch.ErrUnreachable
+			if m.Cancels {
+				o.RequestTimeout, want = locktest.Patience, context.Canceled // nothing but the context ends the call
+			}
+			client, links := c.Client(t, o)
+			text := detached(t, c.Far, kind)
+			ctx, cancel := context.WithCancel(t.Context())
+			links[0].Cancel = cancel
+			links[0].Harm(m, wire.Every)
+			check.Error(t, what+": Adopt", check.ErrorOf(client.Adopt(ctx, text, redlatch.LockOptions{})), want)
+			links[0].Harm(m, wire.None)
+			if kind == "job" {
+				locktest.Eventually(t, what+": the run is over", func() bool {
+					info, err := c.Far.Inspect(t.Context(), kind)
+					return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
+				})
+			} else {
+				help.AwaitNothingLeft(t, c.Nodes[0], kind)
+			}
+			help.WantOver(t, c.Far, text)
+			c.Nodes[0].Do("DEL", locktest.StateKey(kind)) // the window of the run
+			cancel()
 		}
-		links[0].Harm(wire.Unheard, wire.None)
-		help.AwaitNothingLeft(t, c.Nodes[0], kind)
-		help.WantOver(t, c.Far, text)
-
-		text = help.Detach(t, help.Enter(t, help.LockOf(c.Far, i)))
-		o := trial.Losing()
-		o.RequestTimeout = locktest.Patience // nothing but the context ends the call
-		client, links = c.Client(t, o)
-		ctx, cancel := context.WithCancel(t.Context())
-		links[0].Cancel = cancel
-		links[0].Harm(wire.Mishap{Name: "cancelled", Runs: true, Cancels: true, Answers: true}, wire.First)
-		check.Error(t, fmt.Sprintf("%s: Adopt that was cut short", kind), check.ErrorOf(client.Adopt(ctx, text, redlatch.LockOptions{})), context.Canceled)
-		help.AwaitNothingLeft(t, c.Nodes[0], kind)
-	}
-}
-
-// TestAdoptThatFailsKeepsTheWindow: a run that was adopted and given up took place.
-func TestAdoptThatFailsKeepsTheWindow(t *testing.T) {
-	t.Parallel()
-	c := trial.NewCourse(t, 1)
-	for name, m := range map[string]wire.Mishap{
-		"no answer": wire.Unheard, "cancelled": {Name: "cancelled", Runs: true, Cancels: true, Answers: true},
-	} {
-		client, links := c.Client(t, trial.Losing())
-		text := help.DetachRun(t, trial.Hourly(c.Far, name))
-		ctx, cancel := context.WithCancel(t.Context())
-		links[0].Cancel = cancel
-		links[0].Harm(m, wire.Every)
-		if _, err := client.Adopt(ctx, text, redlatch.LockOptions{}); err == nil {
-			t.Errorf("%s: Adopt = nil, want an error", name)
-		}
-		links[0].Harm(m, wire.None)
-		locktest.Eventually(t, name+": the run is over", func() bool {
-			info, err := c.Far.Inspect(t.Context(), name)
-			return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
-		})
-		cancel()
 	}
 }
 
@@ -298,51 +294,42 @@ func TestAdoptOnce(t *testing.T) {
 }
 
 // TestAdoptWhatIsOver: the lease expired, was taken by force, or its name is something else by now. Under
-// another prefix a text is refused as well, and stays good. A bound on the line does not matter. A job has
-// no line, and a reader is one of several.
+// another prefix a text is refused as well, and stays good. A bound on the line does not matter.
 func TestAdoptWhatIsOver(t *testing.T) {
 	t.Parallel()
-	ways := map[string]func(*testing.T, *redlatch.Client) string{
-		"job": func(t *testing.T, c *redlatch.Client) string { return help.DetachRun(t, trial.Hourly(c, "job")) },
-		"reader": func(t *testing.T, c *redlatch.Client) string {
-			return help.Detach(t, check.Value(c.RWMutex("reader").RLock(t.Context())).OK(t))
-		},
-	}
-	for i, kind := range kindtest.Kinds() {
-		ways[kind] = func(t *testing.T, c *redlatch.Client) string { return help.Detach(t, help.Enter(t, help.LockOf(c, i))) }
-	}
-	for name, detach := range ways {
+	for _, kind := range append(kindtest.Kinds(), "job", "reader") {
 		memory.Run(t, func(t *testing.T, s *memory.Server) {
 			elsewhere := help.Sluggish()
 			elsewhere.Prefix = "elsewhere:"
-			c, other, brief := s.Client(t, help.Sluggish()), s.Client(t, elsewhere), s.Client(t, help.Brisk(time.Second))
-			text := detach(t, c)
-			if name == "reader" {
-				check.OK(t, "RLock beside it", check.ErrorOf(c.RWMutex(name).RLock(t.Context())))
-				help.GoAcquire(func() (*redlatch.Lease, error) { return c.RWMutex(name).Lock(t.Context()) })
-				s.Queued(name, "1")
+			c, other := s.Client(t, help.Sluggish()), s.Client(t, elsewhere)
+			text := detached(t, c, kind)
+			if kind == "reader" {
+				check.OK(t, "RLock beside it", check.ErrorOf(c.RWMutex(kind).RLock(t.Context())))
+				help.GoAcquire(func() (*redlatch.Lease, error) { return c.RWMutex(kind).Lock(t.Context()) })
+				s.Queued(kind, "1")
 			}
 			help.WantOver(t, other, text)
-			l := check.Value(brief.Adopt(t.Context(), text, redlatch.LockOptions{MaxWaiters: 1})).From(t, "Adopt of a "+name)
+			l := check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: time.Second, MaxWaiters: 1})).From(t, "Adopt of a "+kind)
+			check.That(t, l.Remaining() <= time.Second, "%v are left of a %s that was adopted for a second", l.Remaining(), kind)
 			text = help.Detach(t, l)
 			time.Sleep(time.Second + time.Millisecond)
 			help.WantOver(t, c, text)
 		})
 		memory.Run(t, func(t *testing.T, s *memory.Server) {
 			c := s.Client(t, help.Sluggish())
-			text := detach(t, c)
-			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), name, redlatch.ForceOptions{})))
+			text := detached(t, c, kind)
+			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), kind, redlatch.ForceOptions{})))
 			help.WantOver(t, c, text)
-			s.WantNothingLeft(name)
-			another := c.RWMutex(name).Lock
-			if name != "election" {
-				another = func(ctx context.Context) (*redlatch.Lease, error) { return c.Election(name).Campaign(ctx, "x") }
+			s.WantNothingLeft(kind)
+			another := c.RWMutex(kind).Lock
+			if kind != "election" {
+				another = func(ctx context.Context) (*redlatch.Lease, error) { return c.Election(kind).Campaign(ctx, "x") }
 			}
 			l := check.Value(another(t.Context())).OK(t)
 			err := check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{}))
-			check.Error(t, fmt.Sprintf("Adopt of a %s whose name is in use for something else", name), err, redlatch.ErrWrongKind)
+			check.Error(t, fmt.Sprintf("Adopt of a %s whose name is in use for something else", kind), err, redlatch.ErrWrongKind)
 			locktest.Release(t, l)
-			s.WantNothingLeft(name)
+			s.WantNothingLeft(kind)
 		})
 	}
 }
@@ -608,40 +595,22 @@ func TestAdoptTellsObservers(t *testing.T) {
 	check.Nil(t, "Release", l.Release(t.Context()))
 }
 
-// TestAdoptAsAsked: the options are those of the client under those of the call.
-func TestAdoptAsAsked(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		const ttl = 100 * time.Millisecond
-		c := s.Client(t, help.Sluggish())
-		text := help.Detach(t, locktest.Lock(t, c.Mutex("a")))
-		l := check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off})).OK(t)
-		if left := l.Remaining(); left > ttl {
-			t.Errorf("%v are left of a lease that was adopted for %v", left, ttl)
-		}
-		help.WantLostAtDeadline(t, l)
-		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-	})
-}
-
 // TestAdoptRefusesWhatTheKindRefuses: what an acquisition of a kind refuses, from the call or from the
 // client, so does Adopt, and the text stays good. A minimal hold would leave a slot or a job shut.
 // A run that began in one process and ended in another uses the window up as any other.
 func TestAdoptRefusesWhatTheKindRefuses(t *testing.T) {
 	t.Parallel()
 	hold := redlatch.LockOptions{MinHold: help.Lasting}
-	for i, kind := range append(kindtest.Kinds(), "job") {
+	for _, kind := range append(kindtest.Kinds(), "job") {
 		memory.Run(t, func(t *testing.T, s *memory.Server) {
 			o := help.Sluggish()
 			o.Lock.MinHold = hold.MinHold
-			c, holding, before, text := s.Client(t, help.Sluggish()), s.Client(t, o), redlatch.LockInfo{}, ""
+			c, holding := s.Client(t, help.Sluggish()), s.Client(t, o)
+			text := detached(t, c, kind)
 			if kind == "job" {
-				text = help.DetachRun(t, trial.Hourly(c, kind))
 				check.That(t, !help.RunJob(t, trial.Hourly(c, kind), nil), "a run beside one that was detached")
-			} else {
-				text = help.Detach(t, help.Enter(t, help.LockOf(c, i)))
 			}
-			before = check.Value(c.Inspect(t.Context(), kind)).OK(t)
+			before := check.Value(c.Inspect(t.Context(), kind)).OK(t)
 			try := func(what string, c *redlatch.Client, o redlatch.LockOptions, but ...string) {
 				if !slices.Contains(but, kind) {
 					err := check.ErrorOf(c.Adopt(t.Context(), text, o))

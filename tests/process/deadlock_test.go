@@ -177,36 +177,6 @@ func TestDeadlockWithAWaiterBehindAnother(t *testing.T) {
 	}
 }
 
-// TestDeadlockThatIsNone: cycles of names, of which something is outside.
-func TestDeadlockThatIsNone(t *testing.T) {
-	t.Parallel()
-	s, operator := locktest.Start(t, help.Brisk(help.Lasting))
-	one, two, third := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-	permit := check.Value(one.Semaphore("s", 2).Acquire(t.Context(), 1)).OK(t)
-	spare := check.Value(third.Semaphore("s", 2).Acquire(t.Context(), 1)).OK(t) // whose holder waits for nothing
-	m := locktest.Lock(t, two.Mutex("m"))
-	first := help.GoLock(permit.Context(), one.Mutex("m"))
-	locktest.InLine(t, s, "m", 1)
-	second := help.GoAcquire(func() (*redlatch.Lease, error) { return two.Semaphore("s", 2).Acquire(m.Context(), 1) })
-	locktest.InLine(t, s, "s", 1)
-	noted(t, s, one, 1)
-	noted(t, s, two, 1)
-	if all := deadlocks(t, operator); len(all) != 0 {
-		t.Errorf("%v, want none: a holder of the semaphore waits for nothing", all)
-	}
-	blocked := help.GoLock(spare.Context(), third.Mutex("m"))
-	locktest.InLine(t, s, "m", 2)
-	locktest.Eventually(t, "the deadlock is found", func() bool {
-		all := deadlocks(t, operator)
-		return len(all) == 1 && len(all[0].Waiters) == 3
-	})
-	locktest.Release(t, spare) // and its waiter gives up
-	help.AwaitError(t, blocked)
-	locktest.Release(t, help.Await(t, second))
-	locktest.Release(t, m)
-	locktest.Release(t, help.Await(t, first))
-}
-
 // TestDeadlockOverAQuorum: three clients lock three mutexes in a cycle. It is found while a node does
 // not answer, too, and is none before it is closed, or when one of them has given up.
 func TestDeadlockOverAQuorum(t *testing.T) {
