@@ -16,7 +16,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
-	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -475,28 +474,6 @@ func TestWantedByItsOwnProcess(t *testing.T) {
 	})
 	wantOpen(t, wanted, "when no other is left")
 	locktest.Release(t, third)
-}
-
-// TestWantedWithoutMessages: a holder that cannot hear is told at its next extend.
-func TestWantedWithoutMessages(t *testing.T) {
-	t.Parallel()
-	r := trial.NewCourse(t, 1)
-	o := trial.Losing()
-	o.RequestTimeout = locktest.Patience
-	c, links := r.Client(t, o)
-	links[0].Mute(true)
-	l := locktest.Lock(t, c.Mutex("a"))
-	wanted := l.Wanted()
-	wished(t, r.Nodes[0], "a", "1")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	next := help.GoLock(ctx, r.Far.Mutex("a"))
-	locktest.InLine(t, r.Nodes[0], "a", 1)
-	wantOpen(t, wanted, "though it cannot hear so")
-	check.Nil(t, "Extend", l.Extend(t.Context()))
-	help.Receive(t, wanted, "the word of a waiter")
-	locktest.Release(t, l)
-	locktest.Release(t, help.Await(t, next))
 }
 
 // TestWantedIsForThoseThatAsk: where no holder has asked, a waiter publishes nothing. A holder is
