@@ -503,7 +503,7 @@ var mutants = []mutant{
 	breaks("lease that is detached unextended", "internal/engine/lease/detach.go",
 		"if err := l.Extend(ctx); err != nil {", "if err := l.Err(); err != nil {", "TestDetachWithoutAnAnswer"),
 	breaks("detached lease whose group waits for it", "internal/engine/lease/detach.go",
-		"	l.cancel(l.err)\n	l.detachLocked()\n", "	l.cancel(l.err)\n", "TestAdoptBesideWaitersOfTheSameClient"),
+		"	l.cancel(l.err)\n	l.detachLocked()\n", "	l.cancel(l.err)\n", "TestReleaseDuringRename"),
 	breaks("text that was changed and is read", "internal/engine/lock/text.go",
 		" || t.String() != text", "", "TestAdoptNoText"),
 	breaks("releases that leave together and open what they should shut", "internal/protocol/script/bundle.go",

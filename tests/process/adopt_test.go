@@ -452,33 +452,6 @@ func withParam(t *testing.T, text, param string) string {
 	return "rl1_" + base64.RawURLEncoding.EncodeToString(append(sum[:checksum:checksum], body...))
 }
 
-// TestAdoptBesideWaitersOfTheSameClient: goroutines that wait for a mutex in the client that
-// detaches it go on waiting, and then have it.
-func TestAdoptBesideWaitersOfTheSameClient(t *testing.T) {
-	t.Parallel()
-	s, c, other := locktest.StartTwo(t, help.Sluggish())
-	held := locktest.Lock(t, other.Mutex("a"))
-	got := make(chan *redlatch.Lease, 3)
-	for range 3 {
-		result := help.GoLock(t.Context(), c.Mutex("a"))
-		go func() { got <- (<-result).Lease }()
-	}
-	locktest.InLine(t, s, "a", 1)
-	locktest.Release(t, held)
-	locktest.Release(t, help.Receive(t, got, "the first of the group"))
-	l := help.Receive(t, got, "the second of the group") // from whom the third would take it over
-	token := l.Token()
-	text := help.Detach(t, l)
-	locktest.InLine(t, s, "a", 1)
-	l = help.Adopt(t, other, text)
-	check.That(t, l.Token() == token, "token %d, want %d", l.Token(), token)
-	locktest.Release(t, l)
-	l = help.Receive(t, got, "the third of the group")
-	check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
-	locktest.Release(t, l)
-	help.AwaitNothingLeft(t, s, "a")
-}
-
 // TestAdoptSlot: the number goes on, and rests no longer than before.
 func TestAdoptSlot(t *testing.T) {
 	t.Parallel()

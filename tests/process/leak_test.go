@@ -97,29 +97,35 @@ func goroutinesAndExtends(t *testing.T, s *memory.Server) {
 // without the client.
 func TestCloseTwiceAtOnce(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		losing, over := make(chan struct{}), make(chan struct{})
-		o := help.Sluggish()
-		o.Hook = func(_ context.Context, e redlatch.Event) {
-			if e.Type == redlatch.EventLost {
-				close(losing)
-				<-over
-			}
+	s := redistest.Start(t)
+	losing, over := make(chan struct{}), make(chan struct{})
+	other := locktest.Open(t, s.URL(), help.Sluggish())
+	o := help.Sluggish()
+	o.Hook = func(_ context.Context, e redlatch.Event) {
+		if e.Type == redlatch.EventLost {
+			close(losing)
+			<-over
 		}
-		c := check.Value(redlatch.New(s.Conn(), o)).OK(t)
-		locktest.Lock(t, c.Mutex("a"))
-		first, second := make(chan error, 1), make(chan error, 1)
-		go func() { first <- c.Close() }()
-		<-losing
-		go func() { second <- c.Close() }()
-		synctest.Wait()
-		check.Equal(t, len(second), 0, "Close that has returned while the first is under way")
-		close(over)
-		left := (*redlatch.LeftError)(nil)
-		err := <-first
-		check.That(t, errors.As(err, &left) && len(left.Leases) == 1, "the first Close = %v, want the lease that was held", err)
-		check.Equal(t, <-second, err, "the second Close")
-	})
+	}
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), o)).OK(t)
+	locktest.Lock(t, c.Mutex("a"))
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- c.Close() }()
+	help.Receive(t, losing, "the end of the lease")
+	go func() { second <- c.Close() }()
+	for range 20 { // as much as the second Close would have to do, and more
+		locktest.Release(t, locktest.Lock(t, other.Mutex("b")))
+	}
+	select {
+	case err := <-second:
+		t.Errorf("the second Close = %v while the first is under way", err)
+	default:
+	}
+	close(over)
+	left := (*redlatch.LeftError)(nil)
+	err := help.Receive(t, first, "the first Close")
+	check.That(t, errors.As(err, &left) && len(left.Leases) == 1, "the first Close = %v, want the lease that was held", err)
+	check.Equal(t, help.Receive(t, second, "the second Close"), err, "the second Close")
 }
 
 // TestCloseIsBounded: Close does not wait for a server that hangs.
