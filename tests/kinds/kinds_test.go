@@ -23,6 +23,31 @@ func TestWithOwnerHidesNoDeadlock(t *testing.T) {
 	locktest.Release(t, held)
 }
 
+// TestOwnersInsideGoPastTheLine: an owner that enters again, and a reader that reads once more,
+// would otherwise wait for those who wait for them.
+func TestOwnersInsideGoPastTheLine(t *testing.T) {
+	t.Parallel()
+	s, c, other := locktest.StartTwo(t, help.Sluggish())
+	for name, l := range map[string]struct {
+		enter, wait func(context.Context) (*redlatch.Lease, error)
+	}{
+		"reentrant": {c.ReentrantMutex("reentrant").TryLock, other.ReentrantMutex("reentrant").Lock},
+		"reader":    {c.RWMutex("reader").TryRLock, other.RWMutex("reader").Lock},
+	} {
+		first := check.Value(l.enter(t.Context())).OK(t)
+		next := help.GoAcquire(func() (*redlatch.Lease, error) { return l.wait(t.Context()) })
+		locktest.InLine(t, s, name, 1)
+		second, err := l.enter(first.Context())
+		if err != nil {
+			t.Errorf("%s: entering again with somebody in line = %v, want a lease", name, err)
+		} else {
+			locktest.Release(t, second)
+		}
+		locktest.Release(t, first)
+		locktest.Release(t, help.Await(t, next))
+	}
+}
+
 // TestBadInput is refused before anything is sent. So are options under which a client cannot keep a
 // lock, or not for so long.
 func TestBadInput(t *testing.T) {

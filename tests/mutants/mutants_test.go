@@ -724,7 +724,7 @@ var mutants = []mutant{
 	breaks("re-entry that shortens the lease", "internal/protocol/script/lua/reentrant.lua",
 		"local ms = math.max(ttl, redis.call('PTTL', K))", "local ms = ttl", "TestReentrantKeepsItsLongestEntry"),
 	breaks("re-entry that waits for itself", "internal/protocol/script/lua/acquire.lua",
-		"if not detail then token, detail = join(owner, ttl, param) end\n", "", "TestKindsBehaveLikeTheirModels"),
+		"if not detail then token, detail = join(owner, ttl, param) end\n", "", "TestOwnersInsideGoPastTheLine"),
 	breaks("several names of which one is taken", "internal/protocol/script/lua/multi.lua",
 		"if held and held ~= owner or not held and", "if not held and", "TestMultiOfWhichOneIsTaken"),
 	breaks("several names in any order", "multimutex.go",
