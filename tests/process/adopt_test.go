@@ -227,17 +227,6 @@ func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	}
 }
 
-// tardy is a connection over which the answer to an adoption takes a second.
-type tardy struct{ conn.Conn }
-
-func (c tardy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := c.Conn.Eval(ctx, calls...)
-	if strings.HasSuffix(calls[0].Script.Name, " adopt") {
-		help.Rest(ctx, time.Second)
-	}
-	return results
-}
-
 // TestAdoptWhoseReplyIsLate: the deadline counts from before the request.
 func TestAdoptWhoseReplyIsLate(t *testing.T) {
 	t.Parallel()
@@ -245,7 +234,11 @@ func TestAdoptWhoseReplyIsLate(t *testing.T) {
 	o := help.Sluggish()
 	o.Lock.TTL = locktest.Patience // a hundredth of which is less than the second
 	text := help.Detach(t, locktest.Lock(t, locktest.Open(t, s.URL(), o).Mutex("a")))
-	l := help.Adopt(t, wire.Wrap(t, tardy{wire.Dial(t, s.Addr())}, o), text)
+	late := &wire.Answered{Conn: wire.Dial(t, s.Addr()), Script: "mutex adopt", Then: func(conn.Reply) bool {
+		help.Rest(t.Context(), time.Second)
+		return true
+	}}
+	l := help.Adopt(t, wire.Wrap(t, late, o), text)
 	help.WantSoundDeadline(t, s, l)
 	locktest.Release(t, l)
 }
