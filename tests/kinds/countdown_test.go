@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/memory"
 )
 
 // TestCountDownWithoutACount: what was never set, or is gone, is an error, and never a zero.
@@ -102,28 +101,19 @@ func TestCountDownAmongOtherKinds(t *testing.T) {
 			check.That(t, errors.Is(err, redlatch.ErrWrongKind), "of a name that is a %s: %v, want ErrWrongKind", name, err)
 		}
 	}
-	takers := map[string]func(string) (*redlatch.Lease, error){
-		"mutex":     func(name string) (*redlatch.Lease, error) { return c.Mutex(name).TryLock(t.Context()) },
-		"reentrant": func(name string) (*redlatch.Lease, error) { return c.ReentrantMutex(name).TryLock(t.Context()) },
-		"rwmutex":   func(name string) (*redlatch.Lease, error) { return c.RWMutex(name).TryRLock(t.Context()) },
-		"semaphore": func(name string) (*redlatch.Lease, error) { return c.Semaphore(name, 2).TryAcquire(t.Context(), 1) },
-		"slotpool": func(name string) (*redlatch.Lease, error) {
-			_, err := c.SlotPool(name, 2, redlatch.SlotOptions{}).TryAcquire(t.Context())
-			return nil, err
-		},
-		"election": func(name string) (*redlatch.Lease, error) { return c.Election(name).TryCampaign(t.Context(), "") },
-	}
-	help.SetCount(t, c.CountDownLatch("d"), 1)
-	for kind, take := range takers {
-		check.OK(t, kind, check.ErrorOf(take(kind)))
-		wantRefused(kind)
-		check.Error(t, fmt.Sprintf("a %s with the name of a countdown", kind), check.ErrorOf(take("d")), redlatch.ErrWrongKind)
+	for i, l := range kindtest.Locks(c, "") {
+		check.OK(t, l.Kind, check.ErrorOf(l.Try(t.Context())))
+		wantRefused(l.Name)
+		l = kindtest.Locks(c, "counted ")[i]
+		help.SetCount(t, c.CountDownLatch(l.Name), 1)
+		check.Error(t, fmt.Sprintf("a %s with the name of a countdown", l.Kind), check.ErrorOf(l.Try(t.Context())), redlatch.ErrWrongKind)
+		help.WantCount(t, c.CountDownLatch(l.Name), 1)
 	}
 	s.Do("SET", locktest.StateKey("text"), "x")
 	wantRefused("text")
 	s.Do("ZADD", locktest.StateKey("zset"), "1", "x")
 	wantRefused("zset")
-	help.WantCount(t, c.CountDownLatch("d"), 1)
+	help.SetCount(t, c.CountDownLatch("d"), 1)
 	check.Error(t, "ForceRelease of a countdown", check.ErrorOf(c.ForceRelease(t.Context(), "d", redlatch.ForceOptions{})), redlatch.ErrNotHeld)
 	var kinds []string
 	for info, err := range c.List(t.Context(), redlatch.ListOptions{Pattern: "d*"}) {
@@ -142,6 +132,9 @@ func TestCountDownGivenUp(t *testing.T) {
 	s, c, other := locktest.StartTwo(t, help.Unhurried())
 	d := c.CountDownLatch("d")
 	help.SetCount(t, d, 3)
+	if set, err := other.CountDownLatch("d").TrySetCount(t.Context(), 9, 0); set || err != nil {
+		t.Errorf("TrySetCount of a count above zero = %t, %v, want that it is not set", set, err)
+	}
 	help.CountDown(t, d, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	one, two := help.GoAwait(ctx, d), help.GoAwait(t.Context(), other.CountDownLatch("d"))
@@ -155,26 +148,4 @@ func TestCountDownGivenUp(t *testing.T) {
 	check.Error(t, "Await of a client that is closed", help.Receive(t, two, "a wait"), redlatch.ErrClosed)
 	help.WantWaiters(t, s, "d", 0)
 	help.WantCountGone(t, s, d)
-}
-
-// TestTrySetCountAtOnce: of several clients that set a count at the same time, one does.
-func TestTrySetCountAtOnce(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		clients := make([]*redlatch.Client, 4)
-		for i := range clients {
-			clients[i] = s.Client(t, help.Sluggish())
-		}
-		for round := range 50 {
-			name, sets := fmt.Sprint(round), new(atomic.Int64)
-			help.Together(len(clients), func(i int) {
-				set, err := clients[i].CountDownLatch(name).TrySetCount(t.Context(), int64(i)+1, 0)
-				check.Nil(t, "TrySetCount", err)
-				if set {
-					check.Equal(t, sets.Swap(int64(i)+1), 0, "the count that another has set")
-				}
-			})
-			help.WantCount(t, clients[0].CountDownLatch(name), sets.Load())
-		}
-	})
 }

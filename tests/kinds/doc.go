@@ -7,7 +7,7 @@
 //	election        an observer that misses a change; a leader that spins; a job that runs twice in its window
 //	kinds           bad input, deadlocks with oneself, tokens that repeat, functions that run without the lock
 //	kinds_property  each kind: random operations, compared with a model (rapid)
-//	line            order: newcomers that overtake, herds, waiters that poll; a line longer than it may be
+//	line            a line that is forgotten while it is used, or full of the dead; a line longer than it may be
 //	linger          a lock that its client keeps, though others want it; a holder that is not told of waiters
 //	minhold         a lock that opens too early; a lease of its own length, shortened by what is late
 //	multi           several names: deadlock, one of them taken or lost

@@ -209,6 +209,10 @@ func TestProclaimIsRefused(t *testing.T) {
 	for value, lease := range map[string]*redlatch.Lease{"a\tb": term, "two": help.Campaign(t, c.Election("other"), "")} {
 		check.Error(t, fmt.Sprintf("Proclaim %q", value), e.Proclaim(t.Context(), lease, value), redlatch.ErrInvalid)
 	}
+	gone := help.Campaign(t, c.Election("gone"), "one")
+	s.Do("DEL", locktest.StateKey("gone"), help.InsideKey("gone"))
+	check.Error(t, "Proclaim in a term that is over, where nobody leads", c.Election("gone").Proclaim(t.Context(), gone, "late"), redlatch.ErrNotHeld)
+	help.WantNothingLeft(t, s, "gone")
 	s.Do("DEL", locktest.StateKey("e"), help.InsideKey("e"))
 	far := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	next := help.Campaign(t, far.Election("e"), "next")
@@ -217,29 +221,6 @@ func TestProclaimIsRefused(t *testing.T) {
 	wantValue(t, c, "e", "next")
 	locktest.Release(t, next)
 	check.Error(t, "Proclaim after Release", far.Election("e").Proclaim(t.Context(), next, "over"), redlatch.ErrNotHeld)
-}
-
-// TestProclaimLate: a request that reaches Redis after a later one does not bring its value back,
-// nor does a request of a term that is over.
-func TestProclaimLate(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c, late := wire.OpenStraggling(t, s, help.Brisk(help.Lasting))
-	e := c.Election("e")
-	term := help.Campaign(t, e, "one")
-	late.Keep("election proclaim")
-	for _, value := range []string{"two", "three"} {
-		check.OK(t, fmt.Sprintf("Proclaim %q", value), e.Proclaim(t.Context(), term, value))
-	}
-	late.Deliver(t)
-	wantValue(t, c, "e", "three")
-	locktest.Release(t, term)
-	late.Deliver(t)
-	help.WantNothingLeft(t, s, "e")
-	term = help.Campaign(t, e, "four")
-	late.Deliver(t)
-	wantValue(t, c, "e", "four")
-	locktest.Release(t, term)
 }
 
 // TestProclaimByTheLeader: a process that detached its term proclaims nothing any more. The process that
@@ -310,39 +291,26 @@ func TestJobThatFails(t *testing.T) {
 	check.That(t, !help.RunJob(t, c.Job("panics", hourly), nil), "another run in the window of one that panicked")
 }
 
-// endSoon has the lease of an owner in a sorted set end in 300 ms, whatever was left of it.
-func endSoon(s *redistest.Server, name, owner string) {
-	s.Do("EVAL", `local t = redis.call('TIME')
-return redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + math.floor(t[2] / 1000) + 300, ARGV[1])`, "1", locktest.StateKey(name), owner)
-}
-
 // TestJobOfAProcessThatDied: its lease ends, and the window goes on.
 func TestJobOfAProcessThatDied(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	hourly := redlatch.JobOptions{Window: time.Hour}
-	dead := check.Value(redlatch.Open(t.Context(), s.URL(), help.Brisk(help.Lasting))).OK(t)
-	began := make(chan *redlatch.Lease, 1)
-	over := make(chan error, 1)
-	go func() {
-		_, err := dead.Job("a", hourly).Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
-			began <- l
-			<-ctx.Done()
-			return nil
-		})
-		over <- err
-	}()
-	owner := help.Receive(t, began, "the run").Owner()
-	other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-	check.That(t, !help.RunJob(t, other.Job("a", hourly), nil), "a run beside another")
-	if err := locktest.CloseLeaving(dead); err != nil { // its lease is not released, as if it had died
-		t.Fatal(err)
-	}
-	check.Error(t, "Do", help.Receive(t, over, "the run"), redlatch.ErrNotHeld)
-	endSoon(s, "a", owner)
-	locktest.Eventually(t, "the lease is over", func() bool {
-		info, err := other.Inspect(t.Context(), "a")
-		return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		dead, process := wire.OpenMortal(t, s.Conn(), help.Brisk(time.Second))
+		other := s.Client(t, help.Brisk(help.Lasting))
+		began, over := make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := trial.Hourly(dead, "a").Do(t.Context(), func(ctx context.Context, _ *redlatch.Lease) error {
+				close(began)
+				<-ctx.Done()
+				return nil
+			})
+			over <- err
+		}()
+		<-began
+		check.That(t, !help.RunJob(t, trial.Hourly(other, "a"), nil), "a run beside another")
+		process.Kill()
+		check.Error(t, "Do", <-over, redlatch.ErrNotHeld)
+		time.Sleep(time.Second) // by then its lease is over in Redis, too
+		check.That(t, !help.RunJob(t, trial.Hourly(other, "a"), nil), "a second run in the window")
 	})
-	check.That(t, !help.RunJob(t, other.Job("a", hourly), nil), "a second run in the window")
 }

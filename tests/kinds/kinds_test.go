@@ -1,14 +1,15 @@
 package kinds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
@@ -47,43 +48,41 @@ func TestOwnersInsideGoPastTheLine(t *testing.T) {
 	}
 }
 
-// TestBadInput is refused before anything is sent.
+// TestBadInput is refused before anything is sent. So are options under which a client cannot keep a
+// lock, or not for so long.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	slots := func(n int, o redlatch.SlotOptions) error {
-		_, err := c.SlotPool("a", n, o).TryAcquire(t.Context())
-		return err
+		return check.ErrorOf(c.SlotPool("a", n, o).TryAcquire(t.Context()))
 	}
-	semaphore := func(n, k int64) error {
-		_, err := c.Semaphore("a", n).TryAcquire(t.Context(), k)
-		return err
-	}
-	once := func(o redlatch.JobOptions) error {
-		_, err := c.Job("a", o).Do(t.Context(), nil)
-		return err
-	}
+	semaphore := func(n, k int64) error { return check.ErrorOf(c.Semaphore("a", n).TryAcquire(t.Context(), k)) }
+	once := func(o redlatch.JobOptions) error { return check.ErrorOf(c.Job("a", o).Do(t.Context(), nil)) }
 	owner := func(text string) error {
-		_, err := c.ReentrantMutex("a").TryLock(redlatch.WithOwner(t.Context(), text))
-		return err
+		return check.ErrorOf(c.ReentrantMutex("a").TryLock(redlatch.WithOwner(t.Context(), text)))
 	}
 	candidate := func(value string) error {
-		_, err := c.Election("a").TryCampaign(t.Context(), value)
-		return err
+		return check.ErrorOf(c.Election("a").TryCampaign(t.Context(), value))
 	}
-	multi := func(names ...string) error {
-		_, err := c.MultiMutex(names...).TryLock(t.Context())
-		return err
+	multi := func(names ...string) error { return check.ErrorOf(c.MultiMutex(names...).TryLock(t.Context())) }
+	kept := func(o redlatch.LockOptions) error {
+		o.Linger = cmp.Or(o.Linger, time.Second)
+		return check.ErrorOf(c.Mutex("a").With(o).Lock(t.Context()))
 	}
-	_, depth := c.ReentrantMutex("a").WithDepth(-1).TryLock(t.Context())
-	_, resize := c.Semaphore("a", 3).Resize(t.Context(), 0)
+	permit := c.Semaphore("a", 2).With(redlatch.LockOptions{Linger: time.Second})
 	for what, err := range map[string]error{
 		"no slots": slots(0, redlatch.SlotOptions{}), "-1 slots": slots(-1, redlatch.SlotOptions{}), "too many slots": slots(1<<20+1, redlatch.SlotOptions{}),
 		"negative rest": slots(1, redlatch.SlotOptions{Quarantine: -1}), "instance with a tab": slots(1, redlatch.SlotOptions{Instance: "a\tb"}),
 		"no permits": semaphore(0, 1), "negative permits": semaphore(-1, 1), "none of 3": semaphore(3, 0), "4 of 3": semaphore(3, 4),
 		"too many permits": semaphore(1<<41, 1), "no window": once(redlatch.JobOptions{}), "negative window": once(redlatch.JobOptions{Window: -1}),
 		"no owner": owner(""), "owner with a tab": owner("a\tb"), "value with a newline": candidate("a\nb"), "no names": multi(),
-		"bad name among names": multi("a", "{"), "negative depth": depth, "resize to nothing": resize,
+		"bad name among names": multi("a", "{"), "negative depth": check.ErrorOf(c.ReentrantMutex("a").WithDepth(-1).TryLock(t.Context())),
+		"resize to nothing": check.ErrorOf(c.Semaphore("a", 3).Resize(t.Context(), 0)),
+
+		"kept for longer than a third of the TTL": kept(redlatch.LockOptions{TTL: time.Second}), "negative Linger": kept(redlatch.LockOptions{Linger: -2}),
+		"Linger, StrictOrder": kept(redlatch.LockOptions{StrictOrder: redlatch.On}), "Linger, MinHold": kept(redlatch.LockOptions{MinHold: time.Second}),
+		"Linger, Replicas": kept(redlatch.LockOptions{Replicas: 1}), "Linger, Yield": kept(redlatch.LockOptions{Yield: redlatch.Yield{Every: 1}}),
+		"Linger of a semaphore": check.ErrorOf(permit.Acquire(t.Context(), 1)),
 	} {
 		check.That(t, errors.Is(err, redlatch.ErrInvalid), "%s: %v, want ErrInvalid", what, err)
 	}
@@ -105,21 +104,12 @@ func TestTokensOfAnotherKindGrowOverEverything(t *testing.T) {
 // old holder's writes must be refused.
 func TestForceReleaseMakesTheOldTokenStale(t *testing.T) {
 	t.Parallel()
-	s, a, b := locktest.StartTwo(t, help.Sluggish())
-	help.Hearing(t, s, a)
-	l := locktest.Lock(t, a.Mutex("a"))
-	token := l.Token()
-	if _, err := b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "somebody else"}); !errors.Is(err, redlatch.ErrNotHeld) || !l.Held() {
-		t.Errorf("ForceRelease from another owner = %v, Held %v, want ErrNotHeld and true", err, l.Held())
-	}
-	before, err := b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})
-	if err != nil || len(before.Holders) != 1 || before.Holders[0].Owner != l.Owner() || before.Token != token {
-		t.Errorf("ForceRelease = %+v, %v, want the holder %s with token %d", before, err, l.Owner(), token)
-	}
-	help.WantLost(t, l) // at once, as it listens: the TTL is an hour
-	after, err := b.Inspect(t.Context(), "a")
-	check.That(t, err == nil && after.Token > token && len(after.Holders) == 0, "Inspect = %+v, %v, want nobody inside and a token above %d", after, err, token)
-	check.Error(t, "ForceRelease of a free name", check.ErrorOf(b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})), redlatch.ErrNotHeld)
+	_, a, b := locktest.StartTwo(t, help.Sluggish())
+	token := locktest.Lock(t, a.Mutex("a")).Token()
+	before := check.Value(b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})).OK(t)
+	check.Equal(t, before.Token, token, "the token before")
+	after := check.Value(b.Inspect(t.Context(), "a")).OK(t)
+	check.That(t, after.Token > token && len(after.Holders) == 0, "Inspect = %+v, want nobody inside and a token above %d", after, token)
 }
 
 // tryDo is TryDo of a kind. f is given the lease's context and whether the lease is held.
@@ -154,17 +144,6 @@ func tryDos(c *redlatch.Client) map[string]tryDo {
 	}
 }
 
-// eachTryDo runs a test for TryDo of each kind, by two clients of one server with which nothing
-// becomes free by itself.
-func eachTryDo(t *testing.T, test func(t *testing.T, do, other tryDo)) {
-	t.Parallel()
-	s := redistest.Start(t)
-	one, two := tryDos(locktest.Open(t, s.URL(), help.Sluggish())), tryDos(locktest.Open(t, s.URL(), help.Sluggish()))
-	for kind, do := range one {
-		t.Run(kind, func(t *testing.T) { test(t, do, two[kind]) })
-	}
-}
-
 // wantRun wants TryDo to run its function under a lease, and to return the function's error.
 func wantRun(t *testing.T, do tryDo) {
 	t.Helper()
@@ -178,28 +157,33 @@ func wantRun(t *testing.T, do tryDo) {
 	check.That(t, under != nil && under.Err() != nil, "the context of f is not done after TryDo")
 }
 
-// TestTryDoReleases: the lock is free as soon as TryDo has returned, also if f failed.
-func TestTryDoReleases(t *testing.T) {
-	eachTryDo(t, func(t *testing.T, do, other tryDo) {
-		for range 2 {
-			wantRun(t, do)
+// TestTryDo: f must not run without the lock, and TryDo must not wait for it. The lock is free as soon as
+// TryDo has returned, also if f failed, or panicked: a server of net/http goes on after that. Nothing
+// becomes free by itself.
+func TestTryDo(t *testing.T) {
+	t.Parallel()
+	_, c, d := locktest.StartTwo(t, help.Sluggish())
+	others := tryDos(d)
+	for kind, do := range tryDos(c) {
+		t.Run(kind, func(t *testing.T) {
+			other, ran := others[kind], false
+			for range 2 {
+				wantRun(t, do)
+				wantRun(t, other)
+			}
+			check.Nil(t, "TryDo", do(t.Context(), func(context.Context, bool) error {
+				err := other(t.Context(), func(context.Context, bool) error { ran = true; return nil })
+				check.That(t, errors.Is(err, redlatch.ErrTaken) && !ran, "TryDo of a lock that is taken = %v, ran %t, want ErrTaken and that f did not run", err, ran)
+				return nil
+			}))
 			wantRun(t, other)
-		}
-	})
-}
-
-// TestTryDoOfATakenLock: f must not run without the lock, and TryDo must not wait for it.
-func TestTryDoOfATakenLock(t *testing.T) {
-	eachTryDo(t, func(t *testing.T, do, other tryDo) {
-		wantTaken := func() {
-			t.Helper()
-			ran := false
-			err := other(t.Context(), func(context.Context, bool) error { ran = true; return nil })
-			check.That(t, errors.Is(err, redlatch.ErrTaken) && !ran, "TryDo of a lock that is taken = %v, ran %t, want ErrTaken and that f did not run", err, ran)
-		}
-		check.Nil(t, "TryDo", do(t.Context(), func(context.Context, bool) error { wantTaken(); return nil }))
-		wantRun(t, other)
-	})
+			cause := help.Recovered(func() {
+				_ = do(t.Context(), func(context.Context, bool) error { panic("work") })
+			})
+			check.That(t, cause == "work", "TryDo panicked with %v, want work", cause)
+			wantRun(t, other)
+		})
+	}
 }
 
 // TestTryDoReadsBesideReaders: a reader runs beside a reader, not beside a writer.
@@ -216,16 +200,4 @@ func TestTryDoReadsBesideReaders(t *testing.T) {
 	}
 	err := m.TryDo(t.Context(), func(context.Context, *redlatch.Lease) error { return other.TryRDo(t.Context(), count) })
 	check.That(t, errors.Is(err, redlatch.ErrTaken) && ran == 2, "a reader beside a writer: %v, ran %t, want ErrTaken", err, ran != 2)
-}
-
-// TestTryDoReleasesAfterAPanic: a server of net/http goes on after a handler that panicked, and its
-// lock would stay taken.
-func TestTryDoReleasesAfterAPanic(t *testing.T) {
-	eachTryDo(t, func(t *testing.T, do, other tryDo) {
-		cause := help.Recovered(func() {
-			_ = do(t.Context(), func(context.Context, bool) error { panic("work") })
-		})
-		check.That(t, cause == "work", "TryDo panicked with %v, want work", cause)
-		wantRun(t, other)
-	})
 }

@@ -3,7 +3,6 @@ package kinds
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
-	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -39,6 +37,20 @@ func keep(t *testing.T, s *redistest.Server, c *redlatch.Client, name string) (t
 		return strings.HasSuffix(s.Do("GET", locktest.StateKey(name)), "~")
 	})
 	return token
+}
+
+// mayBeKept returns a lease that its client may keep when it is released.
+func mayBeKept(t *testing.T, acquire func(context.Context) (*redlatch.Lease, error)) (l *redlatch.Lease) {
+	t.Helper()
+	locktest.Eventually(t, "a lease may be kept", func() bool {
+		l = check.Value(acquire(t.Context())).OK(t)
+		kept := strings.HasSuffix(l.Owner(), "~")
+		if !kept {
+			locktest.Release(t, l)
+		}
+		return kept
+	})
+	return l
 }
 
 // keeping returns a server, a client that keeps the mutex "a" there, and the last token of it.
@@ -109,19 +121,6 @@ func TestKeptLockIsShown(t *testing.T) {
 	l := locktest.Lock(t, c.Mutex("a"))
 	locktest.Eventually(t, "it is shown as in use", func() bool { return !shown() })
 	locktest.Release(t, l)
-}
-
-// TestKeptLockIsTold: events say when a client begins to keep a lock, and when it keeps it no more.
-func TestKeptLockIsTold(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	o, seen := help.Watched(lingering())
-	c := locktest.Open(t, s.URL(), o)
-	keep(t, s, c, "a")
-	locktest.Release(t, locktest.Lock(t, c.Mutex("a"))) // taken up, and kept again
-	check.Nil(t, "Close", c.Close())
-	check.That(t, seen.Count(redlatch.EventUnkept) >= 2, "told %v", seen.All)
-	seen.WantEnds(t)
 }
 
 // TestHolderBeganInThePast: a client that takes many tokens with a lock has the last of them a little
@@ -208,23 +207,6 @@ func TestDeadKeeperDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestKeptLockIsForced: a lock that is only kept can be taken by force, and its client knows.
-func TestKeptLockIsForced(t *testing.T) {
-	t.Parallel()
-	s, c, _ := keeping(t)
-	other := locktest.Open(t, s.URL(), help.Sluggish())
-	_, err := other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: s.Do("GET", locktest.StateKey("a"))})
-	check.Nil(t, "ForceRelease", err)
-	defer locktest.Release(t, locktest.Lock(t, other.Mutex("a")))
-	locktest.Eventually(t, "the client knows that it has the lock no more", func() bool {
-		l, err := c.Mutex("a").TryLock(t.Context())
-		if err == nil {
-			locktest.Release(t, l)
-		}
-		return errors.Is(err, redlatch.ErrTaken)
-	})
-}
-
 // TestNothingIsKeptUnheard: a client that may have missed that others ask gives all back, and keeps
 // locks again once it listens again.
 func TestNothingIsKeptUnheard(t *testing.T) {
@@ -264,25 +246,6 @@ func TestLingeringClientsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestLingerIsRefused: where a lock cannot be kept, or not for so long.
-func TestLingerIsRefused(t *testing.T) {
-	t.Parallel()
-	_, c := locktest.Start(t, redlatch.Options{})
-	for name, o := range map[string]redlatch.LockOptions{
-		"longer than a third of the TTL": {TTL: time.Second, Linger: time.Second},
-		"negative":                       {Linger: -2},
-		"StrictOrder":                    {Linger: time.Second, StrictOrder: redlatch.On},
-		"MinHold":                        {Linger: time.Second, MinHold: time.Second},
-		"Replicas":                       {Linger: time.Second, Replicas: 1},
-		"Yield":                          {Linger: time.Second, Yield: redlatch.Yield{Every: 1}},
-	} {
-		check.Error(t, fmt.Sprintf("%s: Lock", name), check.ErrorOf(c.Mutex("a").With(o).Lock(t.Context())), redlatch.ErrInvalid)
-	}
-	if _, err := c.Semaphore("b", 2).With(redlatch.LockOptions{Linger: time.Second}).Acquire(t.Context(), 1); !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("a semaphore: Lock = %v, want ErrInvalid", err)
-	}
-}
-
 // TestKeptCycleIsCheap: what a cycle of a lock that is kept costs can be counted. It is not parallel,
 // as what others allocate would count.
 func TestKeptCycleIsCheap(t *testing.T) {
@@ -304,15 +267,8 @@ func TestKeptReadersAndWriters(t *testing.T) {
 	s := redistest.Start(t)
 	clients := help.Several(t, s, 3, lingering())
 	writer := locktest.Open(t, s.URL(), help.Sluggish())
-	keepBy := func(acquire func(context.Context) (*redlatch.Lease, error)) {
-		locktest.Eventually(t, "it is kept", func() bool {
-			l := check.Value(acquire(t.Context())).OK(t)
-			locktest.Release(t, l)
-			return strings.HasSuffix(l.Owner(), "~")
-		})
-	}
 	for _, c := range clients {
-		keepBy(c.RWMutex("a").RLock)
+		locktest.Release(t, mayBeKept(t, c.RWMutex("a").RLock))
 	}
 	before := s.Commands()
 	var token int64
@@ -335,26 +291,12 @@ func TestKeptReadersAndWriters(t *testing.T) {
 	check.That(t, w.Token() > token, "a token of %d after %d", w.Token(), token)
 	locktest.Release(t, w)
 
-	keepBy(clients[0].RWMutex("b").Lock)
+	locktest.Release(t, mayBeKept(t, clients[0].RWMutex("b").Lock))
 	r := check.Value(writer.RWMutex("b").RLock(t.Context())).OK(t)
 	locktest.Release(t, r)
-	keepBy(clients[0].RWMutex("c").Lock)
+	locktest.Release(t, mayBeKept(t, clients[0].RWMutex("c").Lock))
 	r = check.Value(writer.RWMutex("c").TryRLock(t.Context())).OK(t)
 	locktest.Release(t, r)
-}
-
-// keptWriter returns a lease for writing that its client may keep.
-func keptWriter(t *testing.T, m *redlatch.RWMutex) (l *redlatch.Lease) {
-	t.Helper()
-	locktest.Eventually(t, "a lease for writing may be kept", func() bool {
-		l = check.Value(m.Lock(t.Context())).OK(t)
-		kept := strings.HasSuffix(l.Owner(), "~")
-		if !kept {
-			locktest.Release(t, l)
-		}
-		return kept
-	})
-	return l
 }
 
 // TestReaderUnderAWriterThatMayBeKept: a reader that came in under a writer is still inside when the
@@ -379,7 +321,7 @@ func TestReaderUnderAWriterThatMayBeKept(t *testing.T) {
 		"by its owner, in another": byName(other),
 	} {
 		m := c.RWMutex(name)
-		w := keptWriter(t, m)
+		w := mayBeKept(t, m.Lock)
 		r := check.Value(read(m, w)).OK(t)
 		if w.Held() {
 			locktest.Release(t, w)
@@ -398,7 +340,7 @@ func TestReaderUnderAWriterThatMayBeKept(t *testing.T) {
 func TestContextOfAWriterThatIsDone(t *testing.T) {
 	t.Parallel()
 	m := locktest.Open(t, redistest.Start(t).URL(), lingering()).RWMutex("a")
-	w := keptWriter(t, m)
+	w := mayBeKept(t, m.Lock)
 	done := context.WithoutCancel(w.Context())
 	locktest.Release(t, w)
 	w = check.Value(m.Lock(t.Context())).OK(t)
@@ -443,18 +385,6 @@ func TestWantedIsPushed(t *testing.T) {
 		locktest.Release(t, l)
 		help.WantSuccessor(t, s, next, token)
 	})
-}
-
-// TestWantedByOneThatWaits: a waiter that was there before the holder asked counts.
-func TestWantedByOneThatWaits(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	l := locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
-	next := help.GoLock(t.Context(), locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	help.Receive(t, l.Wanted(), "the word of a waiter")
-	locktest.Release(t, l)
-	locktest.Release(t, help.Await(t, next))
 }
 
 // TestWantedBesideTheDead: a waiter that was killed in line is none, and hides none behind it. The wish
@@ -544,28 +474,6 @@ func TestWantedByItsOwnProcess(t *testing.T) {
 	})
 	wantOpen(t, wanted, "when no other is left")
 	locktest.Release(t, third)
-}
-
-// TestWantedWithoutMessages: a holder that cannot hear is told at its next extend.
-func TestWantedWithoutMessages(t *testing.T) {
-	t.Parallel()
-	r := trial.NewCourse(t, 1)
-	o := trial.Losing()
-	o.RequestTimeout = locktest.Patience
-	c, links := r.Client(t, o)
-	links[0].Mute(true)
-	l := locktest.Lock(t, c.Mutex("a"))
-	wanted := l.Wanted()
-	wished(t, r.Nodes[0], "a", "1")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	next := help.GoLock(ctx, r.Far.Mutex("a"))
-	locktest.InLine(t, r.Nodes[0], "a", 1)
-	wantOpen(t, wanted, "though it cannot hear so")
-	check.Nil(t, "Extend", l.Extend(t.Context()))
-	help.Receive(t, wanted, "the word of a waiter")
-	locktest.Release(t, l)
-	locktest.Release(t, help.Await(t, next))
 }
 
 // TestWantedIsForThoseThatAsk: where no holder has asked, a waiter publishes nothing. A holder is

@@ -3,8 +3,6 @@ package kinds
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -46,33 +44,22 @@ func TestEntryInLineWhoseOwnerComesIn(t *testing.T) {
 	locktest.Release(t, help.Await(t, between))
 }
 
-// TestReentryTakesTheLaterEnd of the two leases, never their sum; and an entry that died is not
-// counted for ever.
-func TestReentryTakesTheLaterEnd(t *testing.T) {
+// TestEntryThatDiedIsNotCounted for ever, but until another entry leaves.
+func TestEntryThatDiedIsNotCounted(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	enter := func(ttl time.Duration) *redlatch.Lease {
 		t.Helper()
-		l := check.Value(c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).Lock(redlatch.WithOwner(t.Context(), "me"))).OK(t)
-		return l
+		return check.Value(c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).Lock(redlatch.WithOwner(t.Context(), "me"))).OK(t)
 	}
-	ends := func(low, high time.Duration) {
-		t.Helper()
-		left, _ := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a")))
-		if d := time.Duration(left) * time.Millisecond; d <= low || d > high {
-			t.Errorf("%v are left, want more than %v and no more than %v", d, low, high)
-		}
-	}
-	first := enter(10 * time.Minute)
 	enter(time.Minute)
-	ends(9*time.Minute, 10*time.Minute)
+	dies := s.Do("HKEYS", help.InsideKey("a"))
+	leaves := enter(10 * time.Minute)
 	enter(20 * time.Minute)
-	ends(19*time.Minute, 20*time.Minute)
-	enter(30 * time.Second)
-	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "4", "count")
-	s.Do("HSET", help.InsideKey("a"), briefest(s), "1\tme") // whose time is over
-	locktest.Release(t, first)
-	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "2", "count: one left, one died")
+	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "3", "count")
+	s.Do("HSET", help.InsideKey("a"), dies, "1\tme") // whose time is over
+	locktest.Release(t, leaves)
+	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "1", "count: one left, one died")
 	check.Nil(t, "ForceRelease of all entries of an owner", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "me"})))
 	help.AwaitNothingLeft(t, s, "a")
 }
@@ -125,19 +112,6 @@ func TestReentryOnAServer(t *testing.T) {
 	check.Equal(t, seen.Count(redlatch.EventGranted), 5, "grants that were told")
 	check.Equal(t, seen.Count(redlatch.EventReleased), 5, "releases that were told")
 	check.Equal(t, seen.Count(redlatch.EventFailed), 2, "refusals that were told")
-}
-
-// briefest is the entry that ends first.
-func briefest(s *redistest.Server) (entry string) {
-	least := int64(1 << 62)
-	all := strings.Split(s.Do("HGETALL", help.InsideKey("a")), "\n")
-	for i := 0; i+1 < len(all); i += 2 {
-		text, _, _ := strings.Cut(all[i+1], "\t")
-		if ends, _ := strconv.ParseInt(text, 10, 64); ends < least {
-			entry, least = all[i], ends
-		}
-	}
-	return entry
 }
 
 // TestReleaseTwiceAtOnce: of two goroutines that release one entry, one does. The other must not

@@ -119,55 +119,51 @@ func TestAdoptWhoseRequestIsLost(t *testing.T) {
 	}
 }
 
+// detached returns the text of a lease on a lock of a kind, whose name is that of the kind. A job has no
+// line, and a reader is one of several.
+func detached(t *testing.T, c *redlatch.Client, kind string) (text string) {
+	t.Helper()
+	switch kind {
+	case "job":
+		return help.DetachRun(t, trial.Hourly(c, kind))
+	case "reader":
+		return help.Detach(t, check.Value(c.RWMutex(kind).RLock(t.Context())).OK(t))
+	}
+	return help.Detach(t, help.Enter(t, help.LockOf(c, slices.Index(kindtest.Kinds(), kind))))
+}
+
 // TestAdoptThatFails leaves no lock behind that no process holds: no answer came, or the context
-// ended.
+// ended. A run that was adopted and given up took place.
 func TestAdoptThatFails(t *testing.T) {
 	t.Parallel()
 	c := trial.NewCourse(t, 1)
-	for i, kind := range kindtest.Kinds() {
-		client, links := c.Client(t, trial.Losing())
-		text := help.Detach(t, help.Enter(t, help.LockOf(c.Far, i)))
-		links[0].Harm(wire.Unheard, wire.Every)
-		if _, err := client.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("%s: Adopt without an answer = %v, want ErrUnreachable", kind, err)
+	cancelled := wire.Mishap{Name: "cancelled", Runs: true, Cancels: true, Answers: true}
+	for _, kind := range append(kindtest.Kinds(), "job") {
+		for _, m := range []wire.Mishap{wire.Unheard, cancelled} {
+			what := kind + ", " + m.Name
+			o, want := trial.Losing(), redlatch.ErrUnreachable
+			if m.Cancels {
+				o.RequestTimeout, want = locktest.Patience, context.Canceled // nothing but the context ends the call
+			}
+			client, links := c.Client(t, o)
+			text := detached(t, c.Far, kind)
+			ctx, cancel := context.WithCancel(t.Context())
+			links[0].Cancel = cancel
+			links[0].Harm(m, wire.Every)
+			check.Error(t, what+": Adopt", check.ErrorOf(client.Adopt(ctx, text, redlatch.LockOptions{})), want)
+			links[0].Harm(m, wire.None)
+			if kind == "job" {
+				locktest.Eventually(t, what+": the run is over", func() bool {
+					info, err := c.Far.Inspect(t.Context(), kind)
+					return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
+				})
+			} else {
+				help.AwaitNothingLeft(t, c.Nodes[0], kind)
+			}
+			help.WantOver(t, c.Far, text)
+			c.Nodes[0].Do("DEL", locktest.StateKey(kind)) // the window of the run
+			cancel()
 		}
-		links[0].Harm(wire.Unheard, wire.None)
-		help.AwaitNothingLeft(t, c.Nodes[0], kind)
-		help.WantOver(t, c.Far, text)
-
-		text = help.Detach(t, help.Enter(t, help.LockOf(c.Far, i)))
-		o := trial.Losing()
-		o.RequestTimeout = locktest.Patience // nothing but the context ends the call
-		client, links = c.Client(t, o)
-		ctx, cancel := context.WithCancel(t.Context())
-		links[0].Cancel = cancel
-		links[0].Harm(wire.Mishap{Name: "cancelled", Runs: true, Cancels: true, Answers: true}, wire.First)
-		check.Error(t, fmt.Sprintf("%s: Adopt that was cut short", kind), check.ErrorOf(client.Adopt(ctx, text, redlatch.LockOptions{})), context.Canceled)
-		help.AwaitNothingLeft(t, c.Nodes[0], kind)
-	}
-}
-
-// TestAdoptThatFailsKeepsTheWindow: a run that was adopted and given up took place.
-func TestAdoptThatFailsKeepsTheWindow(t *testing.T) {
-	t.Parallel()
-	c := trial.NewCourse(t, 1)
-	for name, m := range map[string]wire.Mishap{
-		"no answer": wire.Unheard, "cancelled": {Name: "cancelled", Runs: true, Cancels: true, Answers: true},
-	} {
-		client, links := c.Client(t, trial.Losing())
-		text := help.DetachRun(t, trial.Hourly(c.Far, name))
-		ctx, cancel := context.WithCancel(t.Context())
-		links[0].Cancel = cancel
-		links[0].Harm(m, wire.Every)
-		if _, err := client.Adopt(ctx, text, redlatch.LockOptions{}); err == nil {
-			t.Errorf("%s: Adopt = nil, want an error", name)
-		}
-		links[0].Harm(m, wire.None)
-		locktest.Eventually(t, name+": the run is over", func() bool {
-			info, err := c.Far.Inspect(t.Context(), name)
-			return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
-		})
-		cancel()
 	}
 }
 
@@ -213,48 +209,22 @@ func TestDetachWhileAnExtendIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which an owner is
-// released once more when its lease is over.
+// TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which an owner is released
+// once more when its lease is over. Or one node of a quorum has not answered when the lease is detached.
 func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	t.Parallel()
-	c := trial.NewCourse(t, 1)
-	o := trial.Losing()
-	o.RequestTimeout = locktest.Patience // the loss of a reply takes no time
-	client, links := c.Client(t, o)
-	links[0].Harm(wire.Unheard, wire.First)
-	l := check.Value(client.Mutex("a").TryLock(t.Context())).OK(t)
-	text := help.Detach(t, l)
-	check.OK(t, "CloseLeaving", locktest.CloseLeaving(client))
-	locktest.Release(t, help.Adopt(t, c.Far, text))
-	help.AwaitNothingLeft(t, c.Nodes[0], "a")
-}
-
-// TestQuorumDetachedLeaseIsNotCleanedUp: one node has not answered the acquisition when the lease
-// is detached.
-func TestQuorumDetachedLeaseIsNotCleanedUp(t *testing.T) {
-	t.Parallel()
-	c := trial.NewCourse(t, 3)
-	o := trial.Losing()
-	o.RequestTimeout = 6 * time.Second // the node is silent for a third of that
-	client, links := c.Client(t, o)
-	links[2].Harm(wire.Swallowed, wire.First)
-	l := check.Value(client.Mutex("a").TryLock(t.Context())).OK(t)
-	text := help.Detach(t, l)
-	if err := locktest.CloseLeaving(client); err != nil { // which waits for that node
-		t.Fatal(err)
+	for nodes, m := range map[int]wire.Mishap{1: wire.Unheard, 3: wire.Swallowed} {
+		c := trial.NewCourse(t, nodes)
+		o := trial.Losing()
+		o.RequestTimeout = 6 * time.Second // the node is silent for a third of that
+		client, links := c.Client(t, o)
+		links[nodes-1].Harm(m, wire.First)
+		l := check.Value(client.Mutex("a").TryLock(t.Context())).OK(t)
+		text := help.Detach(t, l)
+		check.OK(t, "CloseLeaving", locktest.CloseLeaving(client)) // which waits for that node
+		locktest.Release(t, help.Adopt(t, c.Far, text))
+		help.AwaitNothingLeft(t, c.Nodes[0], "a")
 	}
-	locktest.Release(t, help.Adopt(t, c.Far, text))
-}
-
-// tardy is a connection over which the answer to an adoption takes a second.
-type tardy struct{ conn.Conn }
-
-func (c tardy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := c.Conn.Eval(ctx, calls...)
-	if strings.HasSuffix(calls[0].Script.Name, " adopt") {
-		help.Rest(ctx, time.Second)
-	}
-	return results
 }
 
 // TestAdoptWhoseReplyIsLate: the deadline counts from before the request.
@@ -264,112 +234,97 @@ func TestAdoptWhoseReplyIsLate(t *testing.T) {
 	o := help.Sluggish()
 	o.Lock.TTL = locktest.Patience // a hundredth of which is less than the second
 	text := help.Detach(t, locktest.Lock(t, locktest.Open(t, s.URL(), o).Mutex("a")))
-	l := help.Adopt(t, wire.Wrap(t, tardy{wire.Dial(t, s.Addr())}, o), text)
+	late := &wire.Answered{Conn: wire.Dial(t, s.Addr()), Script: "mutex adopt", Then: func(conn.Reply) bool {
+		help.Rest(t.Context(), time.Second)
+		return true
+	}}
+	l := help.Adopt(t, wire.Wrap(t, late, o), text)
 	help.WantSoundDeadline(t, s, l)
 	locktest.Release(t, l)
 }
 
-// TestAdoptOnce: of many that use one text at once, one gets the lease.
+// TestAdoptOnce: of many that use one text at once, one gets the lease. If it is taken by force at the same
+// moment, one gets it or none, and the next token is larger.
 func TestAdoptOnce(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		text := help.Detach(t, help.Enter(t, help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind)))
 		clients := help.Several(t, s, 3, help.Sluggish())
-		var mu sync.Mutex // guards leases
-		var leases []*redlatch.Lease
-		var all sync.WaitGroup
-		for n := range 12 {
-			all.Go(func() {
-				l, err := clients[n%3].Adopt(t.Context(), text, redlatch.LockOptions{})
-				if err != nil {
-					check.Error(t, "Adopt", err, redlatch.ErrNotHeld)
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				leases = append(leases, l)
-			})
+		for _, forced := range []bool{false, true} {
+			first := help.Enter(t, help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind))
+			name, token := first.Name(), first.Token()
+			text := help.Detach(t, first)
+			var mu sync.Mutex // guards leases
+			var leases []*redlatch.Lease
+			var all sync.WaitGroup
+			for n := range 12 {
+				all.Go(func() {
+					l, err := clients[n%3].Adopt(t.Context(), text, redlatch.LockOptions{})
+					if err != nil {
+						check.Error(t, "Adopt", err, redlatch.ErrNotHeld)
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					leases = append(leases, l)
+				})
+			}
+			if forced {
+				all.Go(func() {
+					check.Nil(t, "ForceRelease", check.ErrorOf(clients[0].ForceRelease(t.Context(), name, redlatch.ForceOptions{})))
+				})
+			}
+			all.Wait()
+			check.Must(t, len(leases) == 1 || forced && len(leases) == 0, "%d leases from one text, forced: %t", len(leases), forced)
+			for _, l := range leases {
+				err := l.Release(t.Context())
+				check.That(t, err == nil || forced && errors.Is(err, redlatch.ErrNotHeld), "Release = %v, forced: %t", err, forced)
+			}
+			help.AwaitNothingLeft(t, s, name)
+			next := help.Enter(t, help.LockOf(clients[0], kind))
+			check.That(t, next.Token() > token, "token %d after %d", next.Token(), token)
+			locktest.Release(t, next)
 		}
-		all.Wait()
-		check.Must(t, len(leases) == 1, "%d leases from one text, want 1", len(leases))
-		locktest.Release(t, leases[0])
-		help.AwaitNothingLeft(t, s, leases[0].Name())
 	})
 }
 
-// TestAdoptWhatIsOver: the lease expired, was taken by force, or its name is something else by now.
+// TestAdoptWhatIsOver: the lease expired, was taken by force, or its name is something else by now. Under
+// another prefix a text is refused as well, and stays good. A bound on the line does not matter.
 func TestAdoptWhatIsOver(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		c, other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-		soon := locktest.Open(t, s.URL(), help.Brisk(time.Second))
-		brief := help.Enter(t, kindtest.Locks(soon, "brief ")[kind])
-		text := help.Detach(t, brief)
-		locktest.Eventually(t, "the lease expires", func() bool {
-			info, err := other.Inspect(t.Context(), brief.Name())
-			return err == nil && (len(info.Holders) == 0 || info.Holders[0].Resting || info.Holders[0].Token == 0)
-		})
-		help.WantOver(t, other, text)
-
-		l := help.Enter(t, help.LockOf(c, kind))
-		text = help.Detach(t, l)
-		check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
-		help.WantOver(t, other, text)
-		help.AwaitNothingLeft(t, s, l.Name())
-
-		l = help.Enter(t, help.LockOf(c, kind))
-		text = help.Detach(t, l)
-		check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
-		another := help.Enter(t, kindtest.Lock{Kind: "another", Acquire: anotherKind(other, l.Name(), kind)})
-		if _, err := other.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrWrongKind) {
-			t.Errorf("Adopt of a name that is in use for something else = %v, want ErrWrongKind", err)
-		}
-		locktest.Release(t, another)
-		help.AwaitNothingLeft(t, s, l.Name())
-	})
-}
-
-// TestAdoptOfAJobAndAReader: a job has no line, and a reader is one of several. Under another prefix a text
-// is refused, and stays good. A bound on the line does not matter. After a force or an expiry the lease
-// is over.
-func TestAdoptOfAJobAndAReader(t *testing.T) {
 	t.Parallel()
-	for kind, detach := range map[string]func(*testing.T, *redlatch.Client) string{
-		"job": func(t *testing.T, c *redlatch.Client) string { return help.DetachRun(t, trial.Hourly(c, "a")) },
-		"reader": func(t *testing.T, c *redlatch.Client) string {
-			return help.Detach(t, check.Value(c.RWMutex("a").RLock(t.Context())).OK(t))
-		},
-	} {
+	for _, kind := range append(kindtest.Kinds(), "job", "reader") {
 		memory.Run(t, func(t *testing.T, s *memory.Server) {
 			elsewhere := help.Sluggish()
 			elsewhere.Prefix = "elsewhere:"
-			c, other, brief := s.Client(t, help.Sluggish()), s.Client(t, elsewhere), s.Client(t, help.Brisk(time.Second))
-			text := detach(t, c)
+			c, other := s.Client(t, help.Sluggish()), s.Client(t, elsewhere)
+			text := detached(t, c, kind)
 			if kind == "reader" {
-				check.OK(t, "RLock beside it", check.ErrorOf(c.RWMutex("a").RLock(t.Context())))
-				help.GoAcquire(func() (*redlatch.Lease, error) { return c.RWMutex("a").Lock(t.Context()) })
-				s.Queued("a", "1")
+				check.OK(t, "RLock beside it", check.ErrorOf(c.RWMutex(kind).RLock(t.Context())))
+				help.GoAcquire(func() (*redlatch.Lease, error) { return c.RWMutex(kind).Lock(t.Context()) })
+				s.Queued(kind, "1")
 			}
 			help.WantOver(t, other, text)
-			l := check.Value(brief.Adopt(t.Context(), text, redlatch.LockOptions{MaxWaiters: 1})).From(t, "Adopt of a "+kind)
+			l := check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: time.Second, MaxWaiters: 1})).From(t, "Adopt of a "+kind)
+			check.That(t, l.Remaining() <= time.Second, "%v are left of a %s that was adopted for a second", l.Remaining(), kind)
 			text = help.Detach(t, l)
-			time.Sleep(time.Second)
+			time.Sleep(time.Second + time.Millisecond)
 			help.WantOver(t, c, text)
 		})
 		memory.Run(t, func(t *testing.T, s *memory.Server) {
 			c := s.Client(t, help.Sluggish())
-			text := detach(t, c)
-			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
+			text := detached(t, c, kind)
+			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), kind, redlatch.ForceOptions{})))
 			help.WantOver(t, c, text)
-			s.WantNothingLeft("a")
+			s.WantNothingLeft(kind)
+			another := c.RWMutex(kind).Lock
+			if kind != "election" {
+				another = func(ctx context.Context) (*redlatch.Lease, error) { return c.Election(kind).Campaign(ctx, "x") }
+			}
+			l := check.Value(another(t.Context())).OK(t)
+			err := check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{}))
+			check.Error(t, fmt.Sprintf("Adopt of a %s whose name is in use for something else", kind), err, redlatch.ErrWrongKind)
+			locktest.Release(t, l)
+			s.WantNothingLeft(kind)
 		})
 	}
-}
-
-// anotherKind locks a name as a lock of another kind.
-func anotherKind(c *redlatch.Client, name string, kind int) func(context.Context) (*redlatch.Lease, error) {
-	if kindtest.Kinds()[kind] == "election" {
-		return c.RWMutex(name).Lock
-	}
-	return func(ctx context.Context) (*redlatch.Lease, error) { return c.Election(name).Campaign(ctx, "x") }
 }
 
 // TestAdoptNoText: what Detach did not return is refused before anything is sent.
@@ -490,46 +445,6 @@ func withParam(t *testing.T, text, param string) string {
 	return "rl1_" + base64.RawURLEncoding.EncodeToString(append(sum[:checksum:checksum], body...))
 }
 
-// TestAdoptBesideWaitersOfTheSameClient: goroutines that wait for a mutex in the client that
-// detaches it go on waiting, and then have it.
-func TestAdoptBesideWaitersOfTheSameClient(t *testing.T) {
-	t.Parallel()
-	s, c, other := locktest.StartTwo(t, help.Sluggish())
-	held := locktest.Lock(t, other.Mutex("a"))
-	got := make(chan *redlatch.Lease, 3)
-	for range 3 {
-		result := help.GoLock(t.Context(), c.Mutex("a"))
-		go func() { got <- (<-result).Lease }()
-	}
-	locktest.InLine(t, s, "a", 1)
-	locktest.Release(t, held)
-	locktest.Release(t, help.Receive(t, got, "the first of the group"))
-	l := help.Receive(t, got, "the second of the group") // from whom the third would take it over
-	token := l.Token()
-	text := help.Detach(t, l)
-	locktest.InLine(t, s, "a", 1)
-	l = help.Adopt(t, other, text)
-	check.That(t, l.Token() == token, "token %d, want %d", l.Token(), token)
-	locktest.Release(t, l)
-	l = help.Receive(t, got, "the third of the group")
-	check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
-	locktest.Release(t, l)
-	help.AwaitNothingLeft(t, s, "a")
-}
-
-// TestAdoptJob: a run that began in one process and ended in another uses the window up as any
-// other.
-func TestAdoptJob(t *testing.T) {
-	t.Parallel()
-	_, c, other := locktest.StartTwo(t, help.Sluggish())
-	text := help.DetachRun(t, trial.Hourly(c, "job"))
-	if ran, err := trial.Hourly(other, "job").Do(t.Context(), nil); ran || err != nil {
-		t.Errorf("a run beside one that was detached: %t, %v", ran, err)
-	}
-	locktest.Release(t, help.Adopt(t, other, text))
-	check.That(t, !help.RunJob(t, trial.Hourly(c, "job"), nil), "another run began in the window of one that was adopted")
-}
-
 // TestAdoptSlot: the number goes on, and rests no longer than before.
 func TestAdoptSlot(t *testing.T) {
 	t.Parallel()
@@ -646,38 +561,22 @@ func TestAdoptTellsObservers(t *testing.T) {
 	check.Nil(t, "Release", l.Release(t.Context()))
 }
 
-// TestAdoptAsAsked: the options are those of the client under those of the call.
-func TestAdoptAsAsked(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		const ttl = 100 * time.Millisecond
-		c := s.Client(t, help.Sluggish())
-		text := help.Detach(t, locktest.Lock(t, c.Mutex("a")))
-		l := check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off})).OK(t)
-		if left := l.Remaining(); left > ttl {
-			t.Errorf("%v are left of a lease that was adopted for %v", left, ttl)
-		}
-		help.WantLostAtDeadline(t, l)
-		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-	})
-}
-
 // TestAdoptRefusesWhatTheKindRefuses: what an acquisition of a kind refuses, from the call or from the
 // client, so does Adopt, and the text stays good. A minimal hold would leave a slot or a job shut.
+// A run that began in one process and ended in another uses the window up as any other.
 func TestAdoptRefusesWhatTheKindRefuses(t *testing.T) {
 	t.Parallel()
 	hold := redlatch.LockOptions{MinHold: help.Lasting}
-	for i, kind := range append(kindtest.Kinds(), "job") {
+	for _, kind := range append(kindtest.Kinds(), "job") {
 		memory.Run(t, func(t *testing.T, s *memory.Server) {
 			o := help.Sluggish()
 			o.Lock.MinHold = hold.MinHold
-			c, holding, before, text := s.Client(t, help.Sluggish()), s.Client(t, o), redlatch.LockInfo{}, ""
+			c, holding := s.Client(t, help.Sluggish()), s.Client(t, o)
+			text := detached(t, c, kind)
 			if kind == "job" {
-				text = help.DetachRun(t, trial.Hourly(c, kind))
-			} else {
-				text = help.Detach(t, help.Enter(t, help.LockOf(c, i)))
+				check.That(t, !help.RunJob(t, trial.Hourly(c, kind), nil), "a run beside one that was detached")
 			}
-			before = check.Value(c.Inspect(t.Context(), kind)).OK(t)
+			before := check.Value(c.Inspect(t.Context(), kind)).OK(t)
 			try := func(what string, c *redlatch.Client, o redlatch.LockOptions, but ...string) {
 				if !slices.Contains(but, kind) {
 					err := check.ErrorOf(c.Adopt(t.Context(), text, o))
@@ -696,7 +595,9 @@ func TestAdoptRefusesWhatTheKindRefuses(t *testing.T) {
 			check.Equal(t, after.Holders[0].Owner, before.Holders[0].Owner, "the owner of a %s", kind)
 			l := check.Value(holding.Adopt(t.Context(), text, redlatch.LockOptions{MinHold: redlatch.None})).OK(t)
 			locktest.Release(t, l)
-			if kind != "job" { // whose window goes on
+			if kind == "job" { // whose window goes on
+				check.That(t, !help.RunJob(t, trial.Hourly(c, kind), nil), "another run began in the window of one that was adopted")
+			} else {
 				s.WantNothingLeft(kind)
 			}
 		})

@@ -3,16 +3,12 @@
 package process
 
 import (
-	"context"
-	"fmt"
 	"math"
 	"runtime"
 	"testing"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
@@ -55,39 +51,4 @@ func fewestAllocations(t *testing.T, c *redlatch.Client, goroutines, turns int) 
 		fewest = min(fewest, float64(after.Mallocs-before.Mallocs)/float64(goroutines*turns))
 	}
 	return fewest
-}
-
-// BenchmarkCycle locks and releases a mutex that no other wants.
-func BenchmarkCycle(b *testing.B) {
-	for _, goroutines := range []int{1, 8, 64} {
-		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
-			s := redistest.Start(b)
-			c := locktest.Open(b, s.URL(), help.Sluggish())
-			help.Cycles(b, c, goroutines, 10)
-			b.ReportAllocs()
-			b.ResetTimer()
-			help.Cycles(b, c, goroutines, 1+b.N/goroutines)
-		})
-	}
-}
-
-// BenchmarkReentry enters a reentrant mutex again, under the context of its lease or of an owner by name,
-// and leaves it.
-func BenchmarkReentry(b *testing.B) {
-	m := locktest.Open(b, redistest.Start(b).URL(), help.Sluggish()).ReentrantMutex("a")
-	named := redlatch.WithOwner(b.Context(), "me")
-	outer := check.Value(m.Lock(named)).OK(b)
-	inner := check.Value(m.Lock(outer.Context())).OK(b)
-	for name, ctx := range map[string]context.Context{"named": named, "first": outer.Context(), "second": inner.Context()} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if l, err := m.Lock(ctx); err != nil || l.Release(ctx) != nil {
-					b.Fatal(err, "or of the release")
-				}
-			}
-		})
-	}
-	locktest.Release(b, inner)
-	locktest.Release(b, outer)
 }

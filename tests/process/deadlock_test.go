@@ -20,84 +20,10 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/worker"
 )
 
-// chain has a goroutine lock the first mutex, and the others one under the lease of the other, when
-// it is told to go on. It returns the leases that it has so far.
-type chain struct {
-	goOn   chan struct{}
-	result chan help.Outcome
-}
-
-// startChain returns when the goroutine has the first one.
-func startChain(t *testing.T, c *redlatch.Client, names ...string) *chain {
-	t.Helper()
-	l := locktest.Lock(t, c.Mutex(names[0]))
-	h := &chain{make(chan struct{}), make(chan help.Outcome, 1)}
-	ctx := l.Context()
-	go func() {
-		var last help.Outcome
-		leases := []*redlatch.Lease{l}
-		for _, name := range names[1:] {
-			<-h.goOn
-			last.Lease, last.Err = c.Mutex(name).Lock(ctx)
-			if last.Err != nil {
-				break
-			}
-			leases = append(leases, last.Lease)
-			ctx = last.Lease.Context()
-		}
-		for _, l := range slices.Backward(leases) {
-			_ = l.Release(context.Background())
-		}
-		h.result <- last
-	}()
-	return h
-}
-
 // noted waits until a client has noted so many acquisitions.
 func noted(t *testing.T, s *redistest.Server, c *redlatch.Client, n int) {
 	t.Helper()
 	locktest.Eventually(t, "so many notes", func() bool { return s.Do("HLEN", help.NotesKey(c)) == fmt.Sprint(n) })
-}
-
-// TestLockInACycleOfGoroutines: two, three and five goroutines lock as many mutexes in a cycle.
-// The last is refused at once, and the others then get theirs.
-func TestLockInACycleOfGoroutines(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	for _, strict := range []redlatch.Switch{redlatch.Off, redlatch.On} {
-		for _, n := range []int{2, 3, 5} {
-			t.Run(fmt.Sprintf("%d, strict order %d", n, strict), func(t *testing.T) {
-				t.Parallel()
-				o := help.Sluggish()
-				o.Prefix = fmt.Sprintf("%d-%d:", n, strict)
-				o.Lock.StrictOrder = strict
-				c := locktest.Open(t, s.URL(), o)
-				var chains []*chain
-				for i := range n {
-					chains = append(chains, startChain(t, c, fmt.Sprint(i), fmt.Sprint((i+1)%n)))
-				}
-				for i, h := range chains[:n-1] {
-					h.goOn <- struct{}{}
-					locktest.Eventually(t, "it waits", func() bool {
-						return s.Do("HLEN", fmt.Sprintf("{%s%s}:notes", o.Prefix, c.ID())) == fmt.Sprint(i+1)
-					})
-				}
-				last := chains[n-1]
-				last.goOn <- struct{}{}
-				got := help.Receive(t, last.result, "the one that closes the cycle")
-				check.That(t, errors.Is(got.Err, redlatch.ErrDeadlock) && !errors.Is(got.Err, redlatch.ErrTaken), "Lock = %v, want ErrDeadlock alone", got.Err)
-				for i := range n {
-					check.That(t, strings.Contains(fmt.Sprint(got.Err), fmt.Sprintf("%q", fmt.Sprint(i))), "%v does not name the mutex %d", got.Err, i)
-				}
-				check.That(t, redlatch.OutcomeOf(got.Err) == redlatch.OutcomeMisuse, "its outcome is %v, want misuse", redlatch.OutcomeOf(got.Err))
-				for _, h := range chains[:n-1] {
-					if got := help.Receive(t, h.result, "another"); got.Err != nil {
-						t.Errorf("another got %v, want its mutex", got.Err)
-					}
-				}
-			})
-		}
-	}
 }
 
 // TestLockOfWhatOthersShare: semaphores and readers. A cycle counts only if all holders are in it.
@@ -137,23 +63,33 @@ func TestLockOfWhatOthersShare(t *testing.T) {
 	}
 }
 
-// TestLockOfSeveralInACycle: a MultiMutex that waits for its second name keeps the first.
+// TestLockOfSeveralInACycle: a MultiMutex that waits for its second name keeps the first. A goroutine that
+// would wait for that is refused at once, and the MultiMutex then gets its names.
 func TestLockOfSeveralInACycle(t *testing.T) {
 	t.Parallel()
-	s, c := locktest.Start(t, help.Sluggish())
-	b := locktest.Lock(t, c.Mutex("b"))
-	several := make(chan error, 1)
-	go func() {
-		l, err := c.MultiMutex("a", "b").Lock(context.Background())
-		if err == nil {
-			err = l.Release(context.Background())
+	for _, strict := range []redlatch.Switch{redlatch.Off, redlatch.On} {
+		o := help.Sluggish()
+		o.Lock.StrictOrder = strict
+		s, c := locktest.Start(t, o)
+		b := locktest.Lock(t, c.Mutex("b"))
+		several := make(chan error, 1)
+		go func() {
+			l, err := c.MultiMutex("a", "b").Lock(context.Background())
+			if err == nil {
+				err = l.Release(context.Background())
+			}
+			several <- err
+		}()
+		noted(t, s, c, 1)
+		err := check.ErrorOf(c.Mutex("a").Lock(b.Context()))
+		check.That(t, errors.Is(err, redlatch.ErrDeadlock) && !errors.Is(err, redlatch.ErrTaken), "Lock = %v, want ErrDeadlock alone", err)
+		for _, name := range []string{`"a"`, `"b"`} {
+			check.That(t, strings.Contains(fmt.Sprint(err), name), "%v does not name the mutex %s", err, name)
 		}
-		several <- err
-	}()
-	noted(t, s, c, 1)
-	check.Error(t, "Lock", check.ErrorOf(c.Mutex("a").Lock(b.Context())), redlatch.ErrDeadlock)
-	locktest.Release(t, b)
-	check.Nil(t, "Receive", help.Receive(t, several, "the MultiMutex"))
+		check.Equal(t, redlatch.OutcomeOf(err), redlatch.OutcomeMisuse, "the outcome")
+		locktest.Release(t, b)
+		check.Nil(t, "Receive", help.Receive(t, several, "the MultiMutex"))
+	}
 }
 
 // deadlocks returns what an operator is told.
@@ -239,36 +175,6 @@ func TestDeadlockWithAWaiterBehindAnother(t *testing.T) {
 	if all := deadlocks(t, operator); len(all) != 0 {
 		t.Errorf("%v, want none", all)
 	}
-}
-
-// TestDeadlockThatIsNone: cycles of names, of which something is outside.
-func TestDeadlockThatIsNone(t *testing.T) {
-	t.Parallel()
-	s, operator := locktest.Start(t, help.Brisk(help.Lasting))
-	one, two, third := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-	permit := check.Value(one.Semaphore("s", 2).Acquire(t.Context(), 1)).OK(t)
-	spare := check.Value(third.Semaphore("s", 2).Acquire(t.Context(), 1)).OK(t) // whose holder waits for nothing
-	m := locktest.Lock(t, two.Mutex("m"))
-	first := help.GoLock(permit.Context(), one.Mutex("m"))
-	locktest.InLine(t, s, "m", 1)
-	second := help.GoAcquire(func() (*redlatch.Lease, error) { return two.Semaphore("s", 2).Acquire(m.Context(), 1) })
-	locktest.InLine(t, s, "s", 1)
-	noted(t, s, one, 1)
-	noted(t, s, two, 1)
-	if all := deadlocks(t, operator); len(all) != 0 {
-		t.Errorf("%v, want none: a holder of the semaphore waits for nothing", all)
-	}
-	blocked := help.GoLock(spare.Context(), third.Mutex("m"))
-	locktest.InLine(t, s, "m", 2)
-	locktest.Eventually(t, "the deadlock is found", func() bool {
-		all := deadlocks(t, operator)
-		return len(all) == 1 && len(all[0].Waiters) == 3
-	})
-	locktest.Release(t, spare) // and its waiter gives up
-	help.AwaitError(t, blocked)
-	locktest.Release(t, help.Await(t, second))
-	locktest.Release(t, m)
-	locktest.Release(t, help.Await(t, first))
 }
 
 // TestDeadlockOverAQuorum: three clients lock three mutexes in a cycle. It is found while a node does

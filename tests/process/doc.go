@@ -5,7 +5,7 @@
 //
 //	adopt     leases that go on in another process: two that have one, or none
 //	allocs    a lock whose cost in memory grows
-//	bundle    requests that leave together: too many, too late, or undone
+//	bundle    requests that leave together: too many of them, or one that spoils the others
 //	cost      bounds of what a crash, a suspended process or a lost message costs the others
 //	deadlock  processes and goroutines that wait for each other for ever; others taken for such
 //	endurance  anything that grows in an hour, by a make target of its own

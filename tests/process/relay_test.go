@@ -267,44 +267,6 @@ func (d *detained) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	}
 }
 
-// TestRelayAfterALoss: the server forgets a mutex that is held and waited for in the same process.
-// All are served, with larger tokens.
-func TestRelayAfterALoss(t *testing.T) {
-	t.Parallel()
-	forget := map[string]func(*redistest.Server){
-		"flush":   func(s *redistest.Server) { s.Do("FLUSHALL") },
-		"restart": func(s *redistest.Server) { s.Kill(); s.Restart() },
-	}
-	for name, forget := range forget {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			o, seen := help.Watched(help.Attentive())
-			a, b := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Attentive())
-			held := locktest.Lock(t, a.Mutex("a"))
-			old := held.Token()
-			results := help.GoLocks(t, t.Context(), a.Mutex("a"), seen, 3)
-			results = append(results, help.GoLock(t.Context(), b.Mutex("a")))
-			locktest.InLine(t, s, "a", 1)
-			forget(s)
-			locktest.Eventually(t, "an answer to an extend", func() bool { return !errors.Is(held.Extend(t.Context()), redlatch.ErrUnreachable) })
-			help.WantLost(t, held)
-			var resource help.HighWater
-			resource.Admit(old)
-			var all sync.WaitGroup
-			for _, result := range results {
-				all.Go(func() {
-					l := help.Await(t, result)
-					check.That(t, resource.Admit(l.Token()), "token %d is not the largest so far", l.Token())
-					locktest.Release(t, l)
-				})
-			}
-			all.Wait()
-			help.AwaitFree(t, s, "a")
-		})
-	}
-}
-
 // TestRelayIsExtendedInTime: a mutex that is passed on all the time is extended as often as one
 // that is held, and a loss is found as soon.
 func TestRelayIsExtendedInTime(t *testing.T) {
@@ -343,49 +305,6 @@ func TestRelayIsExtendedInTime(t *testing.T) {
 		}
 		t.Error("no goroutine noticed that the server forgot the mutex")
 	})
-}
-
-// TestRelayIsRevoked: a mutex is taken by force from a process in which it passes from one to the
-// next all the time. Somebody there finds out at once, long before an extend is due and before the
-// run is over.
-func TestRelayIsRevoked(t *testing.T) {
-	t.Parallel()
-	const n, hold = 100, time.Millisecond
-	s := redistest.Start(t)
-	o, seen := help.Watched(help.Sluggish())
-	c, admin := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish())
-	help.Hearing(t, s, c)
-	for round := range 5 {
-		m := c.Mutex("a")
-		held := locktest.Lock(t, m)
-		results := help.GoLocks(t, t.Context(), m, seen, n)
-		locktest.Release(t, held)
-		taken, lost := make(chan struct{}), -1
-		for i, result := range results {
-			l := help.Await(t, result)
-			if i == 10+round {
-				go func() {
-					defer close(taken)
-					check.Nil(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
-				}()
-			}
-			select {
-			case <-taken: // so the word of it is on its way to whoever has the mutex
-				if lost < 0 {
-					help.Receive(t, l.Context().Done(), "a lease that was taken by force")
-				}
-			default:
-				help.Rest(t.Context(), hold)
-			}
-			err := l.Release(t.Context())
-			if errors.Is(err, redlatch.ErrNotHeld) && lost < 0 {
-				lost = i
-			} else if err != nil {
-				t.Errorf("Release = %v", err)
-			}
-		}
-		check.That(t, lost >= 0, "nobody noticed that the mutex had been taken")
-	}
 }
 
 // TestRelayIsRevokedAmongOthers: a mutex is taken by force from a process while it is between two
