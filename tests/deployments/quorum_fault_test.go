@@ -274,42 +274,6 @@ func leaveSlot(t *testing.T, node *redistest.Server, name, owner string) {
 	}
 }
 
-// TestQuorumFloor: a token is known to two nodes of three, one of which forgets it. It must learn
-// it from the other before it votes, since that may not be there next time. The tokens are ahead of
-// the clocks, which would help otherwise.
-func TestQuorumFloor(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	proxies, urls := wire.Links(t, nodes)
-	c := help.OpenURLs(t, urls, help.Hasty(help.QuorumTTL/4))
-	help.Turn(t, c.Mutex("a"))
-	ahead := strconv.FormatInt(time.Now().Add(24*time.Hour).UnixMicro(), 10)
-	for _, node := range nodes {
-		node.Do("SET", help.FenceKey("a"), ahead)
-	}
-	proxies[2].Swallow(wire.Requests)
-	var token int64
-	for range 10 {
-		token = help.Turn(t, c.Mutex("a"))
-	}
-	proxies[2].Heal()
-	nodes[0].Restart()
-	locktest.Eventually(t, "the node that restarted has the right to vote", func() bool {
-		if l, err := c.Mutex("b").TryLock(t.Context()); err == nil {
-			_ = l.Release(t.Context())
-		}
-		return nodes[0].Do("HEXISTS", "{redlatch:mutex}:epoch", "run") == "1"
-	})
-	// The lock on b may have taught it a number since. What counts is what it was told before it
-	// could vote.
-	nodes[0].Do("HSET", "{redlatch:mutex}:epoch", "high", nodes[0].Do("HGET", "{redlatch:mutex}:epoch", "floor"))
-	proxies[1].Swallow(wire.Requests)
-	if last := help.Turn(t, c.Mutex("a")); last <= token {
-		t.Errorf("token %d after %d, want more", last, token)
-	}
-	proxies[1].Heal() // else Close would wait for it
-}
-
 // TestQuorumStaleNode: a node comes back with old data, as from a snapshot. It does not vote at
 // once, and its numbers do not come back; also when another forgets everything at the same time,
 // and with it the last token.
@@ -395,39 +359,6 @@ func TestQuorumManyContenders(t *testing.T) {
 			t.Errorf("%.1f requests per node for each acquisition, want %d at most", requests, contenders)
 		}
 	})
-}
-
-// TestQuorumSeatHeedsTheContext: one goroutine sees to a node's right to vote, which takes long
-// since another node hangs. Goroutines that wait for it to finish have contexts of their own.
-func TestQuorumSeatHeedsTheContext(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	o := help.Hasty(300 * time.Millisecond) // a round waits for a third of it
-	o.RequestTimeout = time.Hour            // and a step of the other for a third of that
-	var urls []string
-	for _, node := range nodes {
-		urls = append(urls, node.URL()+"?write_timeout=1h") // no connection is given up for its silence
-	}
-	c := help.OpenURLs(t, urls, o)
-	help.Turn(t, c.Mutex("a"))
-	nodes[0].Restart()
-	nodes[1].Pause()
-	defer nodes[1].Resume()
-	nodes[2].Do("CONFIG", "RESETSTAT")
-	ctx, cancel := context.WithCancel(t.Context())
-	first := help.GoLock(ctx, c.Mutex("b"))
-	// A vote, and the look at the rights. That waits for the answer of the node that hangs.
-	locktest.Eventually(t, "the first sees to the rights", func() bool {
-		return help.Evalshas(nodes[2].Do("INFO", "commandstats")) >= 2
-	})
-	for range 3 {
-		short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		err := help.AwaitError(t, help.GoLock(short, c.Mutex("c")))
-		cancel()
-		check.Error(t, "Lock", err, context.DeadlineExceeded)
-	}
-	cancel()
-	_ = help.AwaitError(t, first)
 }
 
 // TestQuorumGrantWhileDeaf: once any node had been heard, the loss of all subscriptions was not
