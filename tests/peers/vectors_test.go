@@ -392,6 +392,11 @@ func quorumSteps(k *script.Kind) []vectorStep {
 	}
 	a, b := script.Owner("A", 1), script.Owner("B", 1)
 	detail := map[string]string{"slotpool": "0", "election": "host-a"}[k.Name]
+	seat := script.Restore(set.Epoch, "${run}", vectorTTL, 0, vectorTTL)
+	resting := func(begun string) map[string]keyState { // until a second ago
+		epoch := []any{[]any{"begun", begun}, []any{"resting", "${run}"}, []any{"until", "${ms:-1000}"}}
+		return map[string]keyState{set.Epoch: {"hash", epoch, -1}}
+	}
 	steps := []vectorStep{
 		{name: "vote without the right to", call: q.Vote(set, ballot("A", params[0])), before: empty},
 		{name: "look", call: script.Look(set.Epoch)},
@@ -409,8 +414,15 @@ func quorumSteps(k *script.Kind) []vectorStep {
 		{name: "mend", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_030, detail)},
 	}
 	if k.Sized() {
-		steps = append(steps, vectorStep{name: "resize", call: q.Resize(set, 4, vectorFence)})
+		steps = append(steps,
+			vectorStep{name: "resize", call: q.Resize(set, 4, vectorFence)},
+			vectorStep{name: "confirm another slot than the owner has here", call: q.Renew(set, a, vectorTTL, "1")})
 	}
+	steps = append(steps, []vectorStep{
+		{name: "raise for one who is not inside", call: q.Raise(set, b, vectorTTL, 9_000_000_000_000_040, detail, vectorFence)},
+		{name: "the right to vote after a rest that was too short", call: seat, before: resting("${ms:-10000}")},
+		{name: "the right to vote in a new quorum, whose nodes need no rest", call: seat, before: resting("${ms:-1000}")},
+	}...)
 	for i := range steps {
 		if s := steps[i].call.Script.Name; s != "epoch" {
 			steps[i].kind = q
