@@ -48,8 +48,9 @@ func seedOf(t *testing.T) uint64 {
 }
 
 // TestAnswersAsRedis runs all scripts of the protocol on a real server and on one in memory, from
-// the same random states. Replies, messages and states have to be the same, but for the time that
-// passed between the two.
+// the same states: those of the vectors, which tests/peers compares with the real server, and random
+// ones. Replies, messages and states have to be the same, but for the time that passed between the
+// two.
 func TestAnswersAsRedis(t *testing.T) {
 	t.Parallel()
 	seed := seedOf(t)
@@ -60,6 +61,7 @@ func TestAnswersAsRedis(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				p := newPair(t, memory.Serves)
+				p.repeat(name, len(vectors), func(i int) string { return p.exactly(vectors[i]) })
 				p.compare(name, vectors, seed, max(*roundsFlag, len(vectors)))
 				mu.Lock()
 				defer mu.Unlock()
@@ -293,16 +295,25 @@ const maxSpread = time.Second
 // order on one server, and the same on the other. After that the calls are made slowly.
 const tries = 10
 
-// compare compares the servers in so many rounds. They begin with each of the vectors by turns.
+// compare compares the servers in so many random rounds. They begin with each of the vectors by turns.
 func (p *pair) compare(name string, vectors []vector, seed uint64, rounds int) {
 	p.t.Helper()
 	h := fnv.New64a()
 	h.Write([]byte(name))
+	p.repeat(name, rounds, func(round int) string {
+		r := rand.New(rand.NewPCG(seed^h.Sum64(), uint64(round)))
+		return p.round(r, vectors, vectors[(seed+uint64(round))%uint64(len(vectors))])
+	})
+}
+
+// repeat plays so many rounds, each of which returns the first difference. It plays a round again that
+// has one.
+func (p *pair) repeat(name string, rounds int, play func(round int) string) {
+	p.t.Helper()
 	for round := range rounds {
 		for left := tries; left > 0; {
 			p.spread, p.story, p.slowly = 0, nil, left < tries
-			r := rand.New(rand.NewPCG(seed^h.Sum64(), uint64(round)))
-			difference := p.round(r, vectors, vectors[(seed+uint64(round))%uint64(len(vectors))])
+			difference := play(round)
 			if difference == "" {
 				break
 			}
@@ -317,6 +328,20 @@ func (p *pair) compare(name string, vectors []vector, seed uint64, rounds int) {
 	}
 }
 
+// exactly runs a vector as it is.
+func (p *pair) exactly(v vector) string {
+	p.t.Helper()
+	if d := p.load(0, v.Before); d != "" {
+		return d
+	}
+	shall := map[string]bool{"*": true}
+	for _, channel := range v.Listening {
+		shall[channel] = true
+	}
+	p.hearing(shall)
+	return p.call(v.Script, v.Keys, v.Args)
+}
+
 // round makes a random state, and runs scripts on it: first that of a vector. It returns the first
 // difference.
 func (p *pair) round(r *rand.Rand, vectors []vector, v vector) string {
@@ -326,7 +351,8 @@ func (p *pair) round(r *rand.Rand, vectors []vector, v vector) string {
 	if r.IntN(4) == 0 {
 		before = nil
 	}
-	if d := p.load(r, before); d != "" {
+	ago := []time.Duration{0, 0, 0, 1, 15, 29, 30, 31, 59, 60, 61, 3600}[r.IntN(12)] * time.Second
+	if d := p.load(ago, before); d != "" {
 		return d
 	}
 	calls := 6 + r.IntN(5)
@@ -354,9 +380,8 @@ func (p *pair) round(r *rand.Rand, vectors []vector, v vector) string {
 
 // load makes a state the only one on both servers. Its times may be long past, though its keys are
 // there: so leases have ended, and clients are dead.
-func (p *pair) load(r *rand.Rand, s map[string]keyState) string {
+func (p *pair) load(ago time.Duration, s map[string]keyState) string {
 	p.t.Helper()
-	ago := []time.Duration{0, 0, 0, 1, 15, 29, 30, 31, 59, 60, 61, 3600}[r.IntN(12)] * time.Second
 	p.timed()
 	real, inMemory := p.moments(ago)
 	p.tell("state of %v ago: %+v", ago, s)
@@ -395,10 +420,24 @@ func (p *pair) listeners(r *rand.Rand, vectors []vector) {
 			all[m[0]] = true
 		}
 	}
+	shall := make(map[string]bool)
+	for _, channel := range slices.Sorted(maps.Keys(all)) {
+		shall[channel] = all[channel] && r.IntN(2) == 0
+	}
+	p.hearing(shall)
+}
+
+// hearing has these channels have a subscriber on both servers, and no others.
+func (p *pair) hearing(channels map[string]bool) {
+	p.t.Helper()
+	all := maps.Clone(channels)
+	for channel := range p.channels {
+		all[channel] = channels[channel]
+	}
 	b := p.client.B
 	var changes []rueidis.Completed
 	for _, channel := range slices.Sorted(maps.Keys(all)) {
-		switch is, shall := p.channels[channel] != nil, all[channel] && r.IntN(2) == 0; {
+		switch is, shall := p.channels[channel] != nil, all[channel]; {
 		case shall && !is && channel == "*":
 			changes = append(changes, b().Psubscribe().Pattern("*").Build())
 			p.channels[channel] = p.memory.SubscribeAll(func(channel, payload string) {

@@ -12,12 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
 )
 
 const (
@@ -25,7 +21,8 @@ const (
 	luaDir     = "../../../internal/protocol/script/lua"
 )
 
-// vector is one call of a script. docs/vectors/README.md says how each field is spelled.
+// vector is one call of a script: what these tests read of it. docs/vectors/README.md says how each
+// field is spelled.
 type vector struct {
 	Name      string
 	Script    string
@@ -33,9 +30,7 @@ type vector struct {
 	Before    map[string]keyState
 	Keys      []string
 	Args      []string
-	Reply     any
 	Published [][2]string
-	After     map[string]keyState
 }
 
 // keyState is a key and what it holds.
@@ -177,80 +172,6 @@ func (m moment) load(state map[string]keyState) [][]string {
 	return commands
 }
 
-// matches reports whether a text is what a text with placeholders says. Vectors are rounded to
-// seconds, and a token is some microseconds later than the clock if others came before it.
-func (m moment) matches(want, got string) bool {
-	var parts strings.Builder
-	var numbers [][]string // the placeholders that stand for a number
-	at := 0
-	for _, p := range placeholder.FindAllStringSubmatchIndex(want, -1) {
-		parts.WriteString(regexp.QuoteMeta(want[at:p[0]]))
-		at = p[1]
-		switch kind := want[p[2]:p[3]]; kind {
-		case "run":
-			parts.WriteString(m.run)
-		case "id":
-			parts.WriteString(`\d+-\d+`)
-		default:
-			parts.WriteString(`(\d+)`)
-			numbers = append(numbers, []string{kind, want[p[4]:p[5]]})
-		}
-	}
-	if len(numbers) == 0 && at == 0 {
-		return want == got
-	}
-	parts.WriteString(regexp.QuoteMeta(want[at:]))
-	found := regexp.MustCompile(`(?s)^` + parts.String() + `$`).FindStringSubmatch(got)
-	if found == nil {
-		return false
-	}
-	for i, number := range numbers {
-		n, _ := strconv.ParseInt(number[1], 10, 64)
-		is, _ := strconv.ParseInt(found[i+1], 10, 64)
-		var off time.Duration
-		switch number[0] {
-		case "us":
-			off = time.Duration(is-m.us-n) * time.Microsecond
-		case "ms":
-			off = time.Duration(is-m.us/1000-n) * time.Millisecond
-		case "left":
-			off = time.Duration(is-n) * time.Millisecond
-		}
-		if off.Abs() > rounding {
-			return false
-		}
-	}
-	return true
-}
-
-// rounding is how far a number of a vector may be from what it stands for.
-const rounding = 2 * time.Millisecond
-
-// matchesReply is matches for a reply.
-func (m moment) matchesReply(want any, got conn.Reply) bool {
-	switch want := want.(type) {
-	case nil:
-		return got.Nil
-	case map[string]any:
-		return got.Text == "" && !got.Nil && m.matches(want["int"].(string), strconv.FormatInt(got.Int, 10))
-	case float64:
-		return got.Text == "" && got.List == nil && !got.Nil && float64(got.Int) == want
-	case string:
-		return got.Int == 0 && got.List == nil && !got.Nil && m.matches(want, got.Text)
-	case []any:
-		if len(want) != len(got.List) {
-			return false
-		}
-		for i := range want {
-			if !m.matchesReply(want[i], got.List[i]) {
-				return false
-			}
-		}
-		return true
-	}
-	panic(fmt.Sprintf("a vector has a %T for a reply", want))
-}
-
 // dump reads all that a server holds: of each key its name, its type, its PTTL and its value.
 var dump = conn.NewScript("dump", `
 local all = {}
@@ -302,73 +223,7 @@ func state(r conn.Reply) map[string]held {
 	return keys
 }
 
-// matchesState returns how a state is not as wanted; "" if it is.
-func (m moment) matchesState(want map[string]keyState, got map[string]held) string {
-	if names, wanted := slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)); !slices.Equal(names, wanted) {
-		return fmt.Sprintf("the keys are %q, want %q", names, wanted)
-	}
-	for key, k := range want {
-		h, values := got[key], k.values()
-		same := h.kind == k.Type && len(h.values) == len(values) && time.Duration(h.pttl-k.PTTL).Abs() <= rounding/time.Millisecond
-		for i := 0; same && i < len(values); i++ {
-			text := h.values[i]
-			if strings.HasPrefix(values[i], "hex:") {
-				text = "hex:" + hex.EncodeToString([]byte(text))
-			}
-			same = m.matches(values[i], text)
-		}
-		if !same {
-			return fmt.Sprintf("%s is %+v, want %+v", key, h, k)
-		}
-	}
-	return ""
-}
-
 // runOf returns the run_id of a server from what INFO says.
 func runOf(info string) string {
 	return regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(info)[1]
-}
-
-func TestVectors(t *testing.T) {
-	t.Parallel()
-	for name, vectors := range vectorFiles() {
-		for _, v := range vectors {
-			t.Run(name+"/"+v.Name, func(t *testing.T) {
-				t.Parallel()
-				checkVector(t, v)
-			})
-		}
-	}
-}
-
-// checkVector runs a vector on a server of its own.
-func checkVector(t *testing.T, v vector) {
-	t.Helper()
-	m := moment{us: 1790000000123456}
-	s := memory.New("here", func() time.Time { return time.UnixMicro(m.us) })
-	m.run = runOf(s.Do("INFO", "server").Reply.Text)
-	var published [][2]string
-	s.SubscribeAll(func(channel, payload string) { published = append(published, [2]string{channel, payload}) })
-	for _, channel := range v.Listening {
-		s.Subscribe(channel, func(string) {})
-	}
-	for _, command := range m.load(v.Before) {
-		check.OK(t, fmt.Sprintf("%q", command), s.Do(command...).Err)
-	}
-	results, _ := s.Eval(conn.Call{Script: scripts()[v.Script], Keys: v.Keys, Args: m.resolveAll(v.Args)})
-	check.OK(t, v.Script, results[0].Err)
-	if got := results[0].Reply; !m.matchesReply(v.Reply, got) {
-		t.Errorf("the reply is %+v, want %v", got, v.Reply)
-	}
-	same := slices.EqualFunc(v.Published, published, func(want, got [2]string) bool {
-		return want[0] == got[0] && m.matches(want[1], got[1])
-	})
-	if !same {
-		t.Errorf("published are %q, want %q", published, v.Published)
-	}
-	results, _ = s.Eval(conn.Call{Script: dump})
-	check.OK(t, "Err", results[0].Err)
-	if problem := m.matchesState(v.After, state(results[0].Reply)); problem != "" {
-		t.Error(problem)
-	}
 }
