@@ -983,7 +983,7 @@ var mutants = []mutant{
 	breaks("leases that outlive their client", "internal/engine/lease/loss.go",
 		"		defer l.Lose(lock.ReasonClosed)\n", "		_ = l\n", "TestCloseEndsWaitsAndLeases"),
 	breaks("marks that let old tokens through", "fence/marks.go",
-		"token <= 0 || token < k.newest", "token <= 0", "TestLateWriteIsRefusedByMarks"),
+		"token <= 0 || token < k.newest", "token <= 0", "TestOldTokensAreRefused"),
 	breaks("script that lets old tokens through", "fence/fenceredis/script.go",
 		" or mine < newest", "", "TestLateWriteIsRefusedByRedis"),
 	breaks("script that takes NaN for a token", "fence/fenceredis/script.go",
