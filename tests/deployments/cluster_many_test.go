@@ -88,22 +88,20 @@ func TestManyNamesOfAClusterShareConnections(t *testing.T) {
 	}
 }
 
-// beating are options of a client that finds out within a second that it is not counted, and is
-// believed alive for three, so that a machine that pauses makes no waiter look dead.
-func beating() redlatch.Options {
-	o := help.Brisk(help.Lasting)
-	o.Heartbeat = time.Second
-	return o
-}
-
 // TestWaiterThatListensAtAReplica: a replica hears all messages, and its master does not count the
 // clients that listen there. A client listens there around a failover, while it takes the replica
 // for the master. Each release took such a waiter for dead, and the waiter lost its place again
 // right after it had asked for it.
 func TestWaiterThatListensAtAReplica(t *testing.T) {
 	t.Parallel()
-	nodes, name := startShardWithReplica(t)
-	o := beating()
+	nodes, name := help.NeedShards(t, redistest.StartClusterWithReplicas(t, 3)), "roles"
+	for i := 0; help.ShardOf(nodes, name) != 0; i++ { // whose replica is the fourth node
+		name = fmt.Sprint("roles", i)
+	}
+	// The client finds out within a second that it is not counted, and is believed alive for three, so
+	// that a machine that pauses makes no waiter look dead.
+	o := help.Brisk(help.Lasting)
+	o.Heartbeat = time.Second
 	replica, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{nodes[3].Addr()}, ForceSingleClient: true, DisableCache: true,
 	})
@@ -135,18 +133,6 @@ func (a atReplica) SubscribeSharded(
 	err := a.replica.Receive(ctx, a.replica.B().Ssubscribe().Channel(channel).Build(),
 		func(m rueidis.PubSubMessage) { message(m.Message) })
 	return cmp.Or(err, errors.New("the subscription ended"))
-}
-
-// startShardWithReplica starts a cluster of three shards, and returns its nodes and a name in the
-// first shard. The fourth node is the replica of that shard.
-func startShardWithReplica(t *testing.T) (nodes []*redistest.Server, name string) {
-	t.Helper()
-	nodes = help.NeedShards(t, redistest.StartClusterWithReplicas(t, 3))
-	name = "roles"
-	for i := 0; help.ShardOf(nodes, name) != 0; i++ {
-		name = fmt.Sprint("roles", i)
-	}
-	return nodes, name
 }
 
 // keepOccupied has a lock change hands between two other clients until the waiter in front of them

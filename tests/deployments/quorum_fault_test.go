@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -263,6 +264,7 @@ type heldBack struct {
 	votes   atomic.Int64
 	begun   chan struct{} // closed when the vote is held back
 	letGo   chan struct{}
+	heard   <-chan struct{} // the client has heard the votes of all nodes; set before the vote arrives
 	arrived chan struct{}
 }
 
@@ -275,6 +277,7 @@ func (h *heldBack) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 		defer close(h.arrived)
 		close(h.begun)
 		<-h.letGo
+		h.heard = ctx.Done() // the client ends the context of a vote when all nodes have answered
 		ctx = context.WithoutCancel(ctx)
 	}
 	return h.Conn.Eval(ctx, calls...)
@@ -304,6 +307,39 @@ func TestQuorumVoteAfterTheRelease(t *testing.T) {
 			})
 		}
 	})
+}
+
+// crossed is a connection over which the vote runs when the release has run, and is answered before
+// that is.
+type crossed struct {
+	*heldBack
+	released sync.Once // what comes after that is the clean-up
+}
+
+func (c *crossed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := c.heldBack.Eval(ctx, calls...)
+	if wire.Runs(calls, " release") {
+		c.released.Do(func() {
+			close(c.letGo)
+			<-c.arrived
+			<-c.heard
+		})
+	}
+	return results
+}
+
+// TestQuorumVoteCrossesTheRelease: a node runs the release first and then the vote, and the client
+// hears of the vote first. The owner must not stay at that node.
+func TestQuorumVoteCrossesTheRelease(t *testing.T) {
+	t.Parallel()
+	course := trial.NewCourse(t, 3)
+	cross := &crossed{heldBack: holdBack(course.Conns[2])}
+	course.Conns[2] = cross
+	c, _ := course.Client(t, help.Brisk(help.Lasting))
+	l := check.Value(c.Mutex("a").TryLock(locktest.Within(t, locktest.Patience))).OK(t)
+	locktest.Release(t, l)
+	<-cross.arrived
+	locktest.Eventually(t, "no node has the owner", func() bool { return help.InsideAt(course.Nodes, "a", l.Owner()) == 0 })
 }
 
 // TestQuorumVoteForAnotherSlot: the nodes offer several slots, so that all are asked again for one
