@@ -34,7 +34,7 @@ func TestQuorumCostOfACycle(t *testing.T) {
 			help.Cycles(t, help.OpenQuorum(t, nodes, help.Sluggish()), goroutines, 1) // the nodes vote, and know scripts and names
 			sent := func() (all int) {
 				for _, node := range nodes {
-					all += help.Evalshas(node.Do("INFO", "commandstats"))
+					all += help.CommandCalls(node, "evalsha")
 				}
 				return all
 			}
@@ -80,7 +80,7 @@ func TestQuorumRenewalsGoTogether(t *testing.T) {
 	help.Together(leases, func(i int) {
 		check.Nil(t, "Lock", check.ErrorOf(c.Mutex(strconv.Itoa(i)).Lock(t.Context())))
 	})
-	sent := func(i int) int { return help.Evalshas(nodes[i].Do("INFO", "commandstats")) }
+	sent := func(i int) int { return help.CommandCalls(nodes[i], "evalsha") }
 	var before, batches []int
 	for i, k := range over {
 		before, batches = append(before, sent(i)), append(batches, k.Count("mutex confirm"))

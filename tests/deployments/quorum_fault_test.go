@@ -221,7 +221,7 @@ func TestQuorumManyContenders(t *testing.T) {
 			}
 			check.Nil(t, "Release", l.Release(ctx))
 		})
-		requests := float64(help.Evalshas(nodes[0].Do("INFO", "commandstats"))) / contenders
+		requests := float64(help.CommandCalls(nodes[0], "evalsha")) / contenders
 		if requests > contenders { // as many as if each had tried once for every turn of another
 			t.Errorf("%.1f requests per node for each acquisition, want %d at most", requests, contenders)
 		}
