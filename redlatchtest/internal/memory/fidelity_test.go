@@ -24,6 +24,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/vector"
 	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
 )
 
@@ -281,9 +282,9 @@ func text(r conn.Result) string {
 }
 
 // moments are what placeholders stand for on each of the servers, so long ago.
-func (p *pair) moments(ago time.Duration) (real, inMemory moment) {
+func (p *pair) moments(ago time.Duration) (real, inMemory vector.Moment) {
 	us := p.clock.Load() - ago.Microseconds()
-	return moment{us, p.runs[0]}, moment{us, p.runs[1]}
+	return vector.Moment{US: us, Run: p.runs[0]}, vector.Moment{US: us, Run: p.runs[1]}
 }
 
 // maxSpread is how long the real server may take in a round. Beyond that the round is done again:
@@ -296,7 +297,7 @@ const maxSpread = time.Second
 const tries = 10
 
 // compare compares the servers in so many random rounds. They begin with each of the vectors by turns.
-func (p *pair) compare(name string, vectors []vector, seed uint64, rounds int) {
+func (p *pair) compare(name string, vectors []vector.Vector, seed uint64, rounds int) {
 	p.t.Helper()
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -329,7 +330,7 @@ func (p *pair) repeat(name string, rounds int, play func(round int) string) {
 }
 
 // exactly runs a vector as it is.
-func (p *pair) exactly(v vector) string {
+func (p *pair) exactly(v vector.Vector) string {
 	p.t.Helper()
 	if d := p.load(0, v.Before); d != "" {
 		return d
@@ -344,7 +345,7 @@ func (p *pair) exactly(v vector) string {
 
 // round makes a random state, and runs scripts on it: first that of a vector. It returns the first
 // difference.
-func (p *pair) round(r *rand.Rand, vectors []vector, v vector) string {
+func (p *pair) round(r *rand.Rand, vectors []vector.Vector, v vector.Vector) string {
 	p.t.Helper()
 	p.refuse(false)
 	before := v.Before
@@ -380,12 +381,12 @@ func (p *pair) round(r *rand.Rand, vectors []vector, v vector) string {
 
 // load makes a state the only one on both servers. Its times may be long past, though its keys are
 // there: so leases have ended, and clients are dead.
-func (p *pair) load(ago time.Duration, s map[string]keyState) string {
+func (p *pair) load(ago time.Duration, s vector.State) string {
 	p.t.Helper()
 	p.timed()
 	real, inMemory := p.moments(ago)
 	p.tell("state of %v ago: %+v", ago, s)
-	return p.both(real.load(s), inMemory.load(s))
+	return p.both(real.Load(s), inMemory.Load(s))
 }
 
 // refuse has both servers refuse commands, or ends that.
@@ -406,7 +407,7 @@ func (p *pair) refuse(on bool) {
 }
 
 // listeners draws which channels have a subscriber.
-func (p *pair) listeners(r *rand.Rand, vectors []vector) {
+func (p *pair) listeners(r *rand.Rand, vectors []vector.Vector) {
 	p.t.Helper()
 	all := map[string]bool{"*": true} // that may have a subscriber
 	for channel := range p.channels {
@@ -464,7 +465,7 @@ func (p *pair) hearing(channels map[string]bool) {
 
 // args draws the arguments of a call: those of a vector, now and then that of another for the same
 // script.
-func args(r *rand.Rand, v vector, vectors []vector) []string {
+func args(r *rand.Rand, v vector.Vector, vectors []vector.Vector) []string {
 	all := slices.Clone(v.Args)
 	for i := range all {
 		if r.IntN(5) > 0 {
@@ -487,8 +488,8 @@ func (p *pair) call(name string, keys, args []string) string {
 	p.ran[name] = true
 	there, here := p.moments(0)
 	script := scripts()[name]
-	call := conn.Call{Script: script, Keys: keys, Args: here.resolveAll(args)}
-	end := slices.Concat([]string{strconv.Itoa(len(keys))}, keys, there.resolveAll(args))
+	call := conn.Call{Script: script, Keys: keys, Args: here.All(args)}
+	end := slices.Concat([]string{strconv.Itoa(len(keys))}, keys, there.All(args))
 	real, realState, known := p.eval(append([]string{"EVALSHA", script.SHA1}, end...)), conn.Result{}, true
 	if real[0].Err != nil && strings.HasPrefix(real[0].Err.Error(), "NOSCRIPT") {
 		real, known = p.eval(append([]string{"EVAL", script.Text}, end...)), false
