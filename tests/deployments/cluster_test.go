@@ -66,42 +66,6 @@ func TestClusterMasterIsKilledOverGoRedis(t *testing.T) {
 	})
 }
 
-// TestGrantsStayOnTheirShard: from Redis 7.0 on, what is pushed to a waiter goes over the node of
-// the name alone. A plain message would go to every node of the cluster.
-func TestGrantsStayOnTheirShard(t *testing.T) {
-	t.Parallel()
-	redistest.Needs(t, "sharded channels")
-	nodes := redistest.StartCluster(t, 3)
-	one, other := locktest.Open(t, help.ClusterURL(nodes), help.Sluggish()), locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
-	owner := nodes[nodes[0].Slot(locktest.StateKey("a"))*3/16384]
-	listens := func(c *redlatch.Client) bool {
-		return strings.Contains(owner.Do("PUBSUB", "SHARDCHANNELS"), "{redlatch:a}:"+c.ID()+":grants")
-	}
-	held := locktest.Lock(t, one.Mutex("a"))
-	for range 10 {
-		next := help.GoLock(locktest.Within(t, locktest.Patience), other.Mutex("a"))
-		locktest.Eventually(t, "a waiter", func() bool { return help.Waiting(t, one, "a") == 1 && listens(other) })
-		locktest.Release(t, held)
-		held = help.Await(t, next)
-		one, other = other, one
-	}
-	for i, node := range nodes {
-		info := node.Do("CLUSTER", "INFO")
-		check.That(t, !strings.Contains(info, "cluster_stats_messages_publish_"), "node %d has sent or received messages for all nodes:\n%s", i, info)
-	}
-	// Who holds it is told there, too, when it is taken away.
-	check.Nil(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
-	help.Receive(t, held.Context().Done(), "the holder's lease")
-	// A client listens for a few of its heartbeats after it has waited.
-	brief := locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.Lasting))
-	held = locktest.Lock(t, other.Mutex("a"))
-	next := help.GoLock(locktest.Within(t, locktest.Patience), brief.Mutex("a"))
-	locktest.Eventually(t, "it listens", func() bool { return listens(brief) })
-	locktest.Release(t, held)
-	locktest.Release(t, help.Await(t, next))
-	locktest.Eventually(t, "it listens no more", func() bool { return !listens(brief) })
-}
-
 // apart is a connection to a cluster whose adapter has a connection for each sharded channel.
 type apart struct {
 	conn.Conn

@@ -4,12 +4,12 @@
 // # Which file is about which hazard
 //
 //	cluster             cluster: a master dies, slots move all the time, messages that go to every node; a client that keeps locks
-//	cluster_many        cluster: waiting for many names while slots move and a master dies, over few connections
+//	cluster_many        cluster: waiting for many names over few connections, and where a client listens at a replica
 //	failover            a replica is promoted: it may lack the lock, and its clock differs
 //	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
 //	quorum              quorum: the life of a lease of each kind, ties
 //	quorum_clock_linux  quorum: the clocks of nodes are set
 //	quorum_cost         quorum: requests that are needless, renewals that leave one by one
-//	quorum_fault        quorum: nodes that die, forget, are slow, stale or cut off
+//	quorum_fault        quorum: nodes that die, forget, are slow, stale or cut off; votes that cross a release
 //	quorum_refusal      quorum: errors that mistake "held" for "unreachable"; servers that cannot be nodes; what Nodes tells of them
 package deployments

@@ -24,99 +24,83 @@ const runsVariable = "REDLATCH_TESTS_RUNS"
 // overlapTTL is that of the leases below: long enough to see an overlap.
 const overlapTTL = time.Second
 
+// failing is a deployment with two clients, and how it fails.
+type failing = func(t *testing.T) (old, new *redlatch.Client, fail func())
+
 // failure is one way in which a deployment fails, while somebody holds a lock.
 type failure struct {
 	deployment, fault string
 	excluded          bool // two must not hold at once
-	run               func(t *testing.T) (old, new *redlatch.Client, fail func())
+	run               failing
 }
 
 // moreFailures are those that only some systems can have.
 var moreFailures []failure
 
-func failures() []failure {
-	one := func(args ...string) func(t *testing.T, fail func(*redistest.Server)) (old, new *redlatch.Client, f func()) {
-		return func(t *testing.T, fail func(*redistest.Server)) (old, new *redlatch.Client, f func()) {
-			s := redistest.Start(t, args...)
-			return locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), func() { fail(s) }
-		}
+// one is one server that fails.
+func one(start func(testing.TB, ...string) *redistest.Server, fail func(*redistest.Server), args ...string) failing {
+	return func(t *testing.T) (old, new *redlatch.Client, f func()) {
+		s := start(t, args...)
+		return locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), func() { fail(s) }
 	}
-	quorum := func(t *testing.T, n int) ([]*redistest.Server, *redlatch.Client, *redlatch.Client) {
+}
+
+// quorum is n nodes of which some fail.
+func quorum(n int, fail func([]*redistest.Server)) failing {
+	return func(t *testing.T) (old, new *redlatch.Client, f func()) {
 		nodes := help.StartNodes(t, n)
-		return nodes, help.OpenQuorum(t, nodes, help.Hasty(overlapTTL)), help.OpenQuorum(t, nodes, help.Hasty(overlapTTL))
+		return help.OpenQuorum(t, nodes, help.Hasty(overlapTTL)), help.OpenQuorum(t, nodes, help.Hasty(overlapTTL)), func() { fail(nodes) }
 	}
+}
+
+// each fails some nodes in the same way.
+func each(nodes []*redistest.Server, fail func(*redistest.Server)) {
+	for _, node := range nodes {
+		fail(node)
+	}
+}
+
+func failures() []failure {
+	restart := (*redistest.Server).Restart
 	return append([]failure{
-		{"one server", "killed, restarted with its append-only file", true, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			return one("--appendonly", "yes", "--appendfsync", "always")(t, (*redistest.Server).Restart)
-		}},
-		{"one server", "killed, restarted without data", false, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			return one()(t, (*redistest.Server).Restart)
-		}},
-		{"one server", "FLUSHALL", false, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			return one()(t, func(s *redistest.Server) { s.Do("FLUSHALL") })
-		}},
-		{"master and replica", "promoted before it had the lock", false, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			return replicated(t, false)
-		}},
-		{"master and replica, `Replicas: 1`", "promoted; the lock was acknowledged", true, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			return replicated(t, true)
-		}},
-		{"quorum of 5", "2 nodes killed", true, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			nodes, old, new := quorum(t, 5)
-			return old, new, func() { nodes[0].Kill(); nodes[1].Kill() }
-		}},
-		{"quorum of 5", "2 nodes restarted without data", true, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			nodes, old, new := quorum(t, 5)
-			return old, new, func() { nodes[0].Restart(); nodes[1].Restart() }
-		}},
-		{"quorum of 5", "4 nodes restarted without data", true, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			nodes, old, new := quorum(t, 5)
-			return old, new, func() {
-				for _, node := range nodes[1:] {
-					node.Restart()
-				}
-			}
-		}},
-		{"quorum of 3", "all nodes restarted without data, within a TTL", false, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			nodes, old, new := quorum(t, 3)
-			return old, new, func() {
-				for _, node := range nodes {
-					node.Restart()
-				}
-			}
-		}},
-		{"quorum of 5", "all keys of 3 nodes deleted by hand, but not their right to vote", false, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			nodes, old, new := quorum(t, 5)
-			return old, new, func() {
-				for _, node := range nodes[:3] {
-					node.Do("DEL", locktest.StateKey("a"), help.FenceKey("a"))
-				}
-			}
-		}},
+		{"one server", "killed, restarted with its append-only file", true, one(redistest.Start, restart, "--appendonly", "yes", "--appendfsync", "always")},
+		{"one server", "killed, restarted without data", false, one(redistest.Start, restart)},
+		{"one server", "FLUSHALL", false, one(redistest.Start, func(s *redistest.Server) { s.Do("FLUSHALL") })},
+		{"master and replica", "promoted before it had the lock", false, replicated(false)},
+		{"master and replica, `Replicas: 1`", "promoted; the lock was acknowledged", true, replicated(true)},
+		{"quorum of 5", "2 nodes killed", true, quorum(5, func(nodes []*redistest.Server) { each(nodes[:2], (*redistest.Server).Kill) })},
+		{"quorum of 5", "2 nodes restarted without data", true, quorum(5, func(nodes []*redistest.Server) { each(nodes[:2], restart) })},
+		{"quorum of 5", "4 nodes restarted without data", true, quorum(5, func(nodes []*redistest.Server) { each(nodes[1:], restart) })},
+		{"quorum of 3", "all nodes restarted without data, within a TTL", false, quorum(3, func(nodes []*redistest.Server) { each(nodes, restart) })},
+		{"quorum of 5", "all keys of 3 nodes deleted by hand, but not their right to vote", false, quorum(5, func(nodes []*redistest.Server) {
+			each(nodes[:3], func(node *redistest.Server) { node.Do("DEL", locktest.StateKey("a"), help.FenceKey("a")) })
+		})},
 	}, moreFailures...)
 }
 
 // replicated is a master that is cut off from its replica, or not, and then stopped while the
 // replica is promoted. The clients reach whichever is the master.
-func replicated(t *testing.T, acknowledged bool) (old, new *redlatch.Client, fail func()) {
-	master := redistest.Start(t)
-	link := wire.StartProxy(t, master)
-	host, port, _ := strings.Cut(link.Listen, ":")
-	replica := redistest.Start(t)
-	replica.Do("REPLICAOF", host, port)
-	replica.AwaitInfo("replication", "master_link_status:up") // the master says online before that
-	front := wire.StartProxy(t, master)
-	o := help.Hasty(overlapTTL)
-	if acknowledged {
-		o.Lock.Replicas = 1
-	}
-	old, new = locktest.Open(t, front.URL(), o), locktest.Open(t, "redis://"+replica.Addr(), help.Hasty(overlapTTL))
-	if !acknowledged {
-		link.Swallow(wire.Replies) // what the master writes from now on does not arrive
-	}
-	return old, new, func() {
-		master.Kill()
-		replica.Do("REPLICAOF", "NO", "ONE")
+func replicated(acknowledged bool) failing {
+	return func(t *testing.T) (old, new *redlatch.Client, fail func()) {
+		master := redistest.Start(t)
+		link := wire.StartProxy(t, master)
+		host, port, _ := strings.Cut(link.Listen, ":")
+		replica := redistest.Start(t)
+		replica.Do("REPLICAOF", host, port)
+		replica.AwaitInfo("replication", "master_link_status:up") // the master says online before that
+		front := wire.StartProxy(t, master)
+		o := help.Hasty(overlapTTL)
+		if acknowledged {
+			o.Lock.Replicas = 1
+		}
+		old, new = locktest.Open(t, front.URL(), o), locktest.Open(t, "redis://"+replica.Addr(), help.Hasty(overlapTTL))
+		if !acknowledged {
+			link.Swallow(wire.Replies) // what the master writes from now on does not arrive
+		}
+		return old, new, func() {
+			master.Kill()
+			replica.Do("REPLICAOF", "NO", "ONE")
+		}
 	}
 }
 

@@ -62,15 +62,12 @@ func TestQuorumRollingRestart(t *testing.T) {
 }
 
 func init() {
+	step := func(d time.Duration) func(*redistest.Server) {
+		return func(s *redistest.Server) { s.StepClock(d) }
+	}
 	moreFailures = append(moreFailures,
-		failure{"one server", "clock set ahead by a minute", false, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			s := redistest.StartWithClock(t)
-			return locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), func() { s.StepClock(time.Minute) }
-		}},
-		failure{"one server", "clock set back by a minute", true, func(t *testing.T) (old, new *redlatch.Client, f func()) {
-			s := redistest.StartWithClock(t)
-			return locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), func() { s.StepClock(-time.Minute) }
-		}},
+		failure{"one server", "clock set ahead by a minute", false, one(redistest.StartWithClock, step(time.Minute))},
+		failure{"one server", "clock set back by a minute", true, one(redistest.StartWithClock, step(-time.Minute))},
 		failure{"quorum of 5", "clock of one node set ahead by a minute", false, func(t *testing.T) (old, new *redlatch.Client, f func()) {
 			odd := redistest.StartWithClock(t)
 			nodes := append(help.StartNodes(t, 4), odd)

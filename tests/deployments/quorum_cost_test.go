@@ -15,7 +15,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -35,7 +34,7 @@ func TestQuorumCostOfACycle(t *testing.T) {
 			help.Cycles(t, help.OpenQuorum(t, nodes, help.Sluggish()), goroutines, 1) // the nodes vote, and know scripts and names
 			sent := func() (all int) {
 				for _, node := range nodes {
-					all += help.Evalshas(node.Do("INFO", "commandstats"))
+					all += help.CommandCalls(node, "evalsha")
 				}
 				return all
 			}
@@ -69,20 +68,6 @@ func countingQuorum(t *testing.T, nodes []*redistest.Server, o redlatch.Options)
 	return c, over
 }
 
-// TestQuorumRequestsGoTogether: the requests of many goroutines to one node leave in pipelines.
-func TestQuorumRequestsGoTogether(t *testing.T) {
-	t.Parallel()
-	const goroutines, turns = 64, 20
-	c, over := countingQuorum(t, help.StartNodes(t, 5), help.Sluggish())
-	help.Cycles(t, c, goroutines, turns)
-	for i, k := range over {
-		const requests = 2 * goroutines * turns
-		batches := k.Count("mutex vote") + k.Count("mutex release")
-		t.Logf("node %d: %d requests in %d pipelines", i, requests, batches)
-		check.That(t, batches <= requests*2/3, "node %d: %d requests in %d pipelines, want fewer", i, requests, batches)
-	}
-}
-
 // TestQuorumRenewalsGoTogether: the renewals of leases that were acquired at about the same time
 // leave together, to each node by itself.
 func TestQuorumRenewalsGoTogether(t *testing.T) {
@@ -95,7 +80,7 @@ func TestQuorumRenewalsGoTogether(t *testing.T) {
 	help.Together(leases, func(i int) {
 		check.Nil(t, "Lock", check.ErrorOf(c.Mutex(strconv.Itoa(i)).Lock(t.Context())))
 	})
-	sent := func(i int) int { return help.Evalshas(nodes[i].Do("INFO", "commandstats")) }
+	sent := func(i int) int { return help.CommandCalls(nodes[i], "evalsha") }
 	var before, batches []int
 	for i, k := range over {
 		before, batches = append(before, sent(i)), append(batches, k.Count("mutex confirm"))
@@ -110,49 +95,6 @@ func TestQuorumRenewalsGoTogether(t *testing.T) {
 		t.Logf("node %d: %d renewals in %d pipelines", i, renewals, batches)
 		check.That(t, batches <= renewals/4, "node %d: %d renewals in %d pipelines, want fewer", i, renewals, batches)
 	}
-}
-
-// crossed is a connection over which the vote runs when the release has run, and is answered before
-// that is.
-type crossed struct {
-	conn.Conn
-	released, voted chan struct{}
-	heard           <-chan struct{} // the client has heard the votes of all nodes; set before voted
-}
-
-func (c *crossed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	switch {
-	case wire.Runs(calls, " vote"):
-		<-c.released
-		c.heard = ctx.Done() // the client ends the context of a vote when all nodes have answered
-		defer close(c.voted)
-		return c.Conn.Eval(context.WithoutCancel(ctx), calls...)
-	case wire.Runs(calls, " release"):
-		results := c.Conn.Eval(ctx, calls...)
-		select {
-		case <-c.released: // what comes after that is the clean-up
-		default:
-			close(c.released)
-			<-c.voted
-			<-c.heard
-		}
-		return results
-	}
-	return c.Conn.Eval(ctx, calls...)
-}
-
-// TestQuorumVoteCrossesTheRelease: a node runs the release first and then the vote, and the client
-// hears of the vote first. The owner must not stay at that node.
-func TestQuorumVoteCrossesTheRelease(t *testing.T) {
-	t.Parallel()
-	course := trial.NewCourse(t, 3)
-	cross := &crossed{Conn: course.Conns[2], released: make(chan struct{}), voted: make(chan struct{})}
-	course.Conns[2] = cross
-	c, _ := course.Client(t, help.Brisk(help.Lasting))
-	l := check.Value(c.Mutex("a").TryLock(locktest.Within(t, locktest.Patience))).OK(t)
-	locktest.Release(t, l)
-	<-cross.voted
-	locktest.Eventually(t, "no node has the owner", func() bool { return help.InsideAt(course.Nodes, "a", l.Owner()) == 0 })
 }
 
 // slowNode is a node of a quorum, in memory, that answers after a while.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -88,93 +89,6 @@ func TestQuorumMajorityIsKilled(t *testing.T) {
 	})
 }
 
-// TestQuorumWhoseFounderIsNotDone: clients that begin together find a new quorum. One of them gives
-// the nodes the right to vote, and another comes when two of five have it. It took the others for
-// nodes that had rested for too short a time, and no client got a lease for a TTL.
-func TestQuorumWhoseFounderIsNotDone(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 5)
-	var conns []conn.Conn
-	for i, node := range nodes {
-		c := wire.Dial(t, node.Addr())
-		t.Cleanup(func() { _ = c.Close() })
-		if i > 1 {
-			c = unseating{c}
-		}
-		conns = append(conns, c)
-	}
-	founder := check.Value(redlatch.NewQuorum(conns, help.Brisk(help.Lasting))).OK(t)
-	t.Cleanup(func() { _ = locktest.CloseLeaving(founder) })
-	if _, err := founder.Mutex("a").TryLock(t.Context()); err == nil {
-		t.Fatal("the founder got a lease from a minority")
-	}
-	locktest.Release(t, locktest.Lock(t, help.OpenQuorum(t, nodes, help.Sluggish()).Mutex("a")))
-	for i, node := range nodes {
-		locktest.Eventually(t, fmt.Sprintf("the right of node %d to vote", i+1), func() bool {
-			return node.Do("HEXISTS", "{redlatch:mutex}:epoch", "run") == "1"
-		})
-	}
-}
-
-// unseating is a connection over which its node does not get the right to vote.
-type unseating struct{ conn.Conn }
-
-func (u unseating) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if !slices.ContainsFunc(calls, func(c conn.Call) bool { return c.Script.Name == "epoch" && c.Args[0] == "seat" }) {
-		return u.Conn.Eval(ctx, calls...)
-	}
-	return slices.Repeat([]conn.Result{{Err: errors.New("connection lost")}}, len(calls))
-}
-
-// TestQuorumForgetfulNodeAndASilentOne: a lease that is longer than others is held by a bare
-// majority. One node of that restarts empty, while the other does not answer the client that meets
-// it. So the rest of the first begins with the bound of the third node, which is too short. It must
-// go on when the second answers again.
-func TestQuorumForgetfulNodeAndASilentOne(t *testing.T) {
-	t.Parallel()
-	// A machine that is busy may use the lease up before the node rests, and then it needs more time.
-	for ttl := 5 * time.Second; !forgetBesideASilentOne(t, ttl); ttl *= 2 {
-		t.Logf("a lease of %v was over too early for this test", ttl)
-	}
-}
-
-// forgetBesideASilentOne reports whether a lease of this TTL was held when the node that forgot it
-// began to rest.
-func forgetBesideASilentOne(t *testing.T, ttl time.Duration) (inTime bool) {
-	const forgets, knows, third = 0, 1, 2
-	nodes := help.StartNodes(t, 3)
-	mine, urls := wire.Links(t, nodes)
-	c := help.OpenURLs(t, urls, help.Hasty(time.Second))
-	theirs, urls := wire.Links(t, nodes)
-	other := help.OpenURLs(t, urls, help.Hasty(time.Second))
-	help.Turn(t, other.Mutex("a")) // the nodes have the right to vote
-	mine[third].Swallow(wire.Requests)
-	held := help.InsistLock(t, c.Mutex("a").With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).Lock)
-	nodes[forgets].Restart()
-	theirs[knows].Swallow(wire.Requests)
-	try := func() {
-		l, err := other.Mutex("a").TryLock(t.Context())
-		if err == nil && held.Held() {
-			t.Fatalf("token %d is held beside token %d", l.Token(), held.Token())
-		}
-		if err == nil {
-			_ = l.Release(t.Context())
-		}
-	}
-	locktest.Eventually(t, "the node that forgot rests", func() bool {
-		try()
-		return nodes[forgets].Do("HEXISTS", "{redlatch:mutex}:epoch", "resting") == "1"
-	})
-	inTime = held.Held()
-	theirs[knows].Heal()
-	for held.Held() {
-		try()
-	}
-	help.Turn(t, other.Mutex("a"))
-	mine[third].Heal() // else Close would wait for it
-	return inTime
-}
-
 // TestQuorumDeadline: the deadline counts from before the requests, also if the replies take long.
 func TestQuorumDeadline(t *testing.T) {
 	t.Parallel()
@@ -204,53 +118,6 @@ func TestQuorumDeadline(t *testing.T) {
 	locktest.Release(t, l)
 }
 
-// TestRaiseForAnother: phase 2 of somebody who is not inside any more changes nothing.
-func TestRaiseForAnother(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
-	held := locktest.Lock(t, c.Mutex("a"))
-	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == 3 })
-	set := check.Value(keys.Of("redlatch:", "a")).OK(t)
-	set.Epoch = keys.Epoch("redlatch:", "mutex")
-	before := help.LastNumber(t, nodes[0], "a")
-	call := script.Mutex.Quorum().Raise(set, "rl-somebody-else", time.Minute, before+1000, "", time.Hour)
-	if r := wire.Dial(t, nodes[0].Addr()).Eval(t.Context(), call)[0]; r.Err != nil || script.Done(r.Reply) {
-		t.Errorf("raise = %+v, want no", r)
-	}
-	if got := help.LastNumber(t, nodes[0], "a"); got != before {
-		t.Errorf("the number is %d after it, want %d as before", got, before)
-	}
-	locktest.Release(t, held)
-}
-
-// TestQuorumCountsOneSlot: a holder has its slot at three nodes of five, and another at two. When
-// it loses it at two of the three, the other slot must not make up for that.
-func TestQuorumCountsOneSlot(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 5)
-	c, other := help.OpenQuorum(t, nodes, help.Sluggish()), help.OpenQuorum(t, nodes, help.Sluggish())
-	ctx := locktest.Within(t, locktest.Patience)
-	pool := func(c *redlatch.Client) *redlatch.SlotPool { return c.SlotPool("p", 8, redlatch.SlotOptions{}) }
-	first := check.Value(pool(other).TryAcquire(ctx)).OK(t)
-	hasSlotAtAll(t, nodes, "p", first.Owner())
-	for _, node := range nodes[:3] {
-		leaveSlot(t, node, "p", first.Owner())
-	}
-	same := strconv.FormatInt(first.Token()+1000, 10)
-	for _, node := range nodes { // they give the same number, so there is no second phase, which would see it, too
-		node.Do("SET", help.FenceKey("p"), same)
-	}
-	slot := check.Value(pool(c).TryAcquire(ctx)).OK(t) // 0 at three nodes, 1 at two
-	if id, err := slot.ID(); id != 0 || err != nil {
-		t.Fatalf("slot %d, %v, want 0", id, err)
-	}
-	hasSlotAtAll(t, nodes, "p", slot.Owner())
-	leaveSlot(t, nodes[0], "p", slot.Owner())
-	leaveSlot(t, nodes[1], "p", slot.Owner())
-	check.Error(t, "Extend with the slot at one node of five", slot.Extend(ctx), redlatch.ErrNotHeld)
-}
-
 // hasSlotAtAll waits until an owner has a slot at all nodes.
 func hasSlotAtAll(t *testing.T, nodes []*redistest.Server, name, owner string) {
 	t.Helper()
@@ -272,42 +139,6 @@ func leaveSlot(t *testing.T, node *redistest.Server, name, owner string) {
 	if was := script.Inside(r.Reply); r.Err != nil || !was {
 		t.Fatalf("release of %s = %+v, want that it was inside", owner, r)
 	}
-}
-
-// TestQuorumFloor: a token is known to two nodes of three, one of which forgets it. It must learn
-// it from the other before it votes, since that may not be there next time. The tokens are ahead of
-// the clocks, which would help otherwise.
-func TestQuorumFloor(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	proxies, urls := wire.Links(t, nodes)
-	c := help.OpenURLs(t, urls, help.Hasty(help.QuorumTTL/4))
-	help.Turn(t, c.Mutex("a"))
-	ahead := strconv.FormatInt(time.Now().Add(24*time.Hour).UnixMicro(), 10)
-	for _, node := range nodes {
-		node.Do("SET", help.FenceKey("a"), ahead)
-	}
-	proxies[2].Swallow(wire.Requests)
-	var token int64
-	for range 10 {
-		token = help.Turn(t, c.Mutex("a"))
-	}
-	proxies[2].Heal()
-	nodes[0].Restart()
-	locktest.Eventually(t, "the node that restarted has the right to vote", func() bool {
-		if l, err := c.Mutex("b").TryLock(t.Context()); err == nil {
-			_ = l.Release(t.Context())
-		}
-		return nodes[0].Do("HEXISTS", "{redlatch:mutex}:epoch", "run") == "1"
-	})
-	// The lock on b may have taught it a number since. What counts is what it was told before it
-	// could vote.
-	nodes[0].Do("HSET", "{redlatch:mutex}:epoch", "high", nodes[0].Do("HGET", "{redlatch:mutex}:epoch", "floor"))
-	proxies[1].Swallow(wire.Requests)
-	if last := help.Turn(t, c.Mutex("a")); last <= token {
-		t.Errorf("token %d after %d, want more", last, token)
-	}
-	proxies[1].Heal() // else Close would wait for it
 }
 
 // TestQuorumStaleNode: a node comes back with old data, as from a snapshot. It does not vote at
@@ -390,44 +221,11 @@ func TestQuorumManyContenders(t *testing.T) {
 			}
 			check.Nil(t, "Release", l.Release(ctx))
 		})
-		requests := float64(help.Evalshas(nodes[0].Do("INFO", "commandstats"))) / contenders
+		requests := float64(help.CommandCalls(nodes[0], "evalsha")) / contenders
 		if requests > contenders { // as many as if each had tried once for every turn of another
 			t.Errorf("%.1f requests per node for each acquisition, want %d at most", requests, contenders)
 		}
 	})
-}
-
-// TestQuorumSeatHeedsTheContext: one goroutine sees to a node's right to vote, which takes long
-// since another node hangs. Goroutines that wait for it to finish have contexts of their own.
-func TestQuorumSeatHeedsTheContext(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	o := help.Hasty(300 * time.Millisecond) // a round waits for a third of it
-	o.RequestTimeout = time.Hour            // and a step of the other for a third of that
-	var urls []string
-	for _, node := range nodes {
-		urls = append(urls, node.URL()+"?write_timeout=1h") // no connection is given up for its silence
-	}
-	c := help.OpenURLs(t, urls, o)
-	help.Turn(t, c.Mutex("a"))
-	nodes[0].Restart()
-	nodes[1].Pause()
-	defer nodes[1].Resume()
-	nodes[2].Do("CONFIG", "RESETSTAT")
-	ctx, cancel := context.WithCancel(t.Context())
-	first := help.GoLock(ctx, c.Mutex("b"))
-	// A vote, and the look at the rights. That waits for the answer of the node that hangs.
-	locktest.Eventually(t, "the first sees to the rights", func() bool {
-		return help.Evalshas(nodes[2].Do("INFO", "commandstats")) >= 2
-	})
-	for range 3 {
-		short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		err := help.AwaitError(t, help.GoLock(short, c.Mutex("c")))
-		cancel()
-		check.Error(t, "Lock", err, context.DeadlineExceeded)
-	}
-	cancel()
-	_ = help.AwaitError(t, first)
 }
 
 // TestQuorumGrantWhileDeaf: once any node had been heard, the loss of all subscriptions was not
@@ -466,6 +264,7 @@ type heldBack struct {
 	votes   atomic.Int64
 	begun   chan struct{} // closed when the vote is held back
 	letGo   chan struct{}
+	heard   <-chan struct{} // the client has heard the votes of all nodes; set before the vote arrives
 	arrived chan struct{}
 }
 
@@ -478,6 +277,7 @@ func (h *heldBack) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 		defer close(h.arrived)
 		close(h.begun)
 		<-h.letGo
+		h.heard = ctx.Done() // the client ends the context of a vote when all nodes have answered
 		ctx = context.WithoutCancel(ctx)
 	}
 	return h.Conn.Eval(ctx, calls...)
@@ -507,6 +307,39 @@ func TestQuorumVoteAfterTheRelease(t *testing.T) {
 			})
 		}
 	})
+}
+
+// crossed is a connection over which the vote runs when the release has run, and is answered before
+// that is.
+type crossed struct {
+	*heldBack
+	released sync.Once // what comes after that is the clean-up
+}
+
+func (c *crossed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := c.heldBack.Eval(ctx, calls...)
+	if wire.Runs(calls, " release") {
+		c.released.Do(func() {
+			close(c.letGo)
+			<-c.arrived
+			<-c.heard
+		})
+	}
+	return results
+}
+
+// TestQuorumVoteCrossesTheRelease: a node runs the release first and then the vote, and the client
+// hears of the vote first. The owner must not stay at that node.
+func TestQuorumVoteCrossesTheRelease(t *testing.T) {
+	t.Parallel()
+	course := trial.NewCourse(t, 3)
+	cross := &crossed{heldBack: holdBack(course.Conns[2])}
+	course.Conns[2] = cross
+	c, _ := course.Client(t, help.Brisk(help.Lasting))
+	l := check.Value(c.Mutex("a").TryLock(locktest.Within(t, locktest.Patience))).OK(t)
+	locktest.Release(t, l)
+	<-cross.arrived
+	locktest.Eventually(t, "no node has the owner", func() bool { return help.InsideAt(course.Nodes, "a", l.Owner()) == 0 })
 }
 
 // TestQuorumVoteForAnotherSlot: the nodes offer several slots, so that all are asked again for one

@@ -24,35 +24,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// TestQuorumHeld: a lock is held and every node is well. With an even number of nodes, the refusals
-// that decide were fewer than a majority, and the nodes that were not waited for counted as silent;
-// so a held lock was "no answer", and late. The same happened on every quorum to a wait whose time
-// was over.
-func TestQuorumHeld(t *testing.T) {
-	t.Parallel()
-	help.OfSizes(t, []int{3, 4, 5, 6}, func(t *testing.T, n int) {
-		nodes := help.StartNodes(t, n)
-		c := help.OpenQuorum(t, nodes, help.Sluggish())
-		o, seen := help.Watched(help.Sluggish())
-		o.RequestTimeout = time.Hour // if a try waited for more than the refusals, it would do so for minutes
-		other := help.OpenQuorum(t, nodes, o)
-		held := locktest.Lock(t, c.Mutex("a"))
-		locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == n })
-		for n := 0; n < 5 && !t.Failed(); n++ {
-			err := help.AwaitError(t, help.GoTryLock(t.Context(), other.Mutex("a")))
-			help.WantTaken(t, "TryLock", err)
-			check.That(t, strings.Contains(err.Error(), held.Owner()), "TryLock = %v, want an error that names the owner %s", err, held.Owner())
-			limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
-			waits := help.GoLocks(t, limit, other.Mutex("a"), seen, 1)[0]
-			close(limit.Over)
-			err = help.AwaitError(t, waits)
-			help.WantTaken(t, "Lock", err)
-			check.Error(t, "Lock", err, context.DeadlineExceeded)
-		}
-		locktest.Release(t, held)
-	})
-}
-
 // TestPlaceWithoutTheRightToExpire: a client whose user may not run PEXPIRE asks for a place in line, and
 // dies. Its ticket does not stay for ever, on one server or at a node of a quorum.
 func TestPlaceWithoutTheRightToExpire(t *testing.T) {
@@ -184,68 +155,6 @@ func TestQuorumWaitEndsInARound(t *testing.T) {
 	})
 }
 
-// TestQuorumErrorTellsOfEachNode: the error of an acquisition is all that there is to read at
-// night. It tells of each node how it stands: that it let the owner in, refused it, hangs, is away,
-// or does not vote.
-func TestQuorumErrorTellsOfEachNode(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 5)
-	proxies, urls := wire.Links(t, nodes)
-	c := help.OpenURLs(t, urls, help.Hasty(help.Lasting))
-	help.InsistRelease(t, help.InsistLock(t, c.Mutex("b").Lock)) // the nodes have the right to vote
-	nodes[1].Do("SET", locktest.StateKey("a"), "somebody", "PX", "3600000")
-	proxies[2].Swallow(wire.Requests)
-	nodes[3].Kill()
-	nodes[4].Restart()
-	locktest.Eventually(t, "an error that tells how each node stood", func() bool { // to a machine that pauses, nodes are silent
-		_, err := c.Mutex("a").TryLock(t.Context())
-		check.Must(t, errors.Is(err, redlatch.ErrUnreachable), "TryLock = %v, want ErrUnreachable", err)
-		return toldOf(t, err, proxies,
-			" let it in",
-			" refused it, held by somebody for another ",
-			"no answer ", // within 400ms; or in time, if its connection notices that first
-			": ",
-			" does not vote",
-		)
-	})
-}
-
-// toldOf reports whether an error has these words of the nodes behind the proxies, each after the
-// address of its node. It must be one line.
-func toldOf(t *testing.T, err error, proxies []*wire.Proxy, words ...string) bool {
-	t.Helper()
-	check.That(t, !strings.Contains(err.Error(), "\n"), "an error of several lines: %q", err)
-	_, nodes, _ := strings.Cut(err.Error(), ": ") // after the list of all addresses
-	for i, want := range words {
-		told := slices.ContainsFunc(strings.Split(nodes, "; "), func(told string) bool {
-			_, about, ok := strings.Cut(told, proxies[i].Listen)
-			return ok && strings.Contains(about, want)
-		})
-		if !told {
-			t.Logf("the error is %q, want %q of %s", err, want, proxies[i].Listen)
-			return false
-		}
-	}
-	return true
-}
-
-// TestQuorumExtendTellsOfEachNode: an extend that no majority answered says which node did what.
-func TestQuorumExtendTellsOfEachNode(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	proxies, urls := wire.Links(t, nodes)
-	c := help.OpenURLs(t, urls, help.Hasty(help.Lasting))
-	held := help.InsistLock(t, c.Mutex("a").Lock)
-	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == 3 })
-	proxies[1].Swallow(wire.Requests)
-	nodes[2].Kill()
-	locktest.Eventually(t, "an error that tells how each node stood", func() bool {
-		err := held.Extend(t.Context())
-		check.Must(t, errors.Is(err, redlatch.ErrUnreachable), "Extend = %v, want ErrUnreachable", err)
-		return toldOf(t, err, proxies, " said yes", ": ", ": ")
-	})
-}
-
 // TestQuorumOfServersThatCannotVote has nodes whose scripts cannot tell which process they run in,
 // as those of some hosted services, and nodes that turn out to be clusters.
 func TestQuorumOfServersThatCannotVote(t *testing.T) {
@@ -268,10 +177,12 @@ func TestQuorumOfServersThatCannotVote(t *testing.T) {
 	}
 }
 
-// TestNodes looks at the nodes of a quorum: new, used, silent and restarted.
+// TestNodes looks at the nodes of a quorum: new, used, silent and restarted. One server has none.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	nodes := help.StartNodes(t, 3)
+	one := locktest.Open(t, nodes[0].URL(), redlatch.Options{})
+	check.That(t, one.Nodes(locktest.Within(t, locktest.Patience)) == nil, "one server has nodes")
 	c := help.OpenQuorum(t, nodes, redlatch.Options{RequestTimeout: 3 * time.Second})
 	states := func() (all []redlatch.NodeState) {
 		for _, n := range c.Nodes(locktest.Within(t, locktest.Patience)) {
@@ -307,12 +218,4 @@ func TestNodes(t *testing.T) {
 		t.Errorf("a node that lost its data has state %q", got)
 	}
 	check.OK(t, "Release", lease.Release(locktest.Within(t, locktest.Patience)))
-}
-
-// TestNodesOfOneServer are none.
-func TestNodesOfOneServer(t *testing.T) {
-	t.Parallel()
-	c := check.Value(redlatch.Open(locktest.Within(t, locktest.Patience), redistest.Start(t).URL(), redlatch.Options{})).OK(t)
-	defer c.Close()
-	check.That(t, c.Nodes(locktest.Within(t, locktest.Patience)) == nil, "one server has nodes")
 }

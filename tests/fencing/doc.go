@@ -3,7 +3,7 @@
 //
 // # Which file is about which hazard
 //
-//	fence                 a late holder writes: Redis, HTTP, in memory
+//	fence                 a late holder writes over HTTP; a token that is none, in Redis
 //	fencesql              a late holder writes: SQLite, and PostgreSQL, MariaDB if installed
 //
 // # Helpers

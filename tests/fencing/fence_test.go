@@ -10,16 +10,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fencehttp"
 	"github.com/redlatch/redlatch/fence/fenceredis"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 	"github.com/redlatch/redlatch/tests/internal/worker"
 )
@@ -110,36 +107,4 @@ func TestLateWriteIsRefusedOverHTTP(t *testing.T) {
 	t.Cleanup(s.Close)
 	write := check.Value(guardOverHTTP(s.URL)).OK(t)
 	worker.WantLateRefused(t, worker.Resource{Guard: "http", Where: s.URL}, write, func() (string, error) { return value.Load().(string), nil })
-}
-
-// TestLateWriteIsRefusedByMarks has the resource in this process, which writes for the holders:
-// what reaches it is a name and a token.
-func TestLateWriteIsRefusedByMarks(t *testing.T) {
-	t.Parallel()
-	var marks fence.Marks
-	var value int64
-	write := func(ctx context.Context, name string, token int64) error {
-		return marks.Do(ctx, name, token, func(context.Context) error {
-			value = token
-			return nil
-		})
-	}
-	s := redistest.Start(t)
-	// The TTL outlasts a pause of the machine: the worker has the lock when it tells its token.
-	w := worker.Start(t, worker.Job{URL: s.URL(), Name: "a", TTL: 3 * time.Second, Heartbeat: 500 * time.Millisecond})
-	old := w.Next().Token
-	check.OK(t, "write", write(t.Context(), "a", old))
-	w.Suspend()
-	next := locktest.Lock(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
-	check.OK(t, "write", write(t.Context(), "a", next.Token()))
-	w.Resume()
-	w.Ask()
-	if said := w.Next(); said.Token != 0 {
-		t.Errorf("the lease that was lost has token %d, want 0", said.Token)
-	}
-	for _, token := range []int64{old, 0} {
-		check.Error(t, fmt.Sprintf("the late write with token %d", token), write(t.Context(), "a", token), fence.ErrStale)
-	}
-	check.That(t, value == next.Token(), "the resource holds %d, want %d", value, next.Token())
-	locktest.Release(t, next)
 }

@@ -18,28 +18,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/vector"
 )
-
-// vector is one call of a script on a server that holds nothing but a given state. docs/vectors
-// says how each field is spelled.
-type vector struct {
-	Name      string              `json:"name"`
-	Script    string              `json:"script"`
-	Listening []string            `json:"listening,omitempty"` // channels that have a subscriber
-	Before    map[string]keyState `json:"before"`
-	Keys      []string            `json:"keys"`
-	Args      []string            `json:"args"`
-	Reply     any                 `json:"reply"`
-	Published [][2]string         `json:"published,omitempty"` // channel and message
-	After     map[string]keyState `json:"after"`
-}
-
-// keyState is a key and what it holds.
-type keyState struct {
-	Type  string `json:"type"`
-	Value any    `json:"value"`
-	PTTL  int64  `json:"pttl"` // -1 for none
-}
 
 // vectorBench makes vectors on a server.
 type vectorBench struct {
@@ -77,31 +57,15 @@ func newVectorBench(t *testing.T) *vectorBench {
 	return b
 }
 
-// moment is a time of the server.
-type moment struct{ us int64 }
-
-func (b *vectorBench) now() moment { return moment{b.client.Time(b.t.Context()).Val().UnixMicro()} }
+func (b *vectorBench) now() vector.Moment {
+	return vector.Moment{US: b.client.Time(b.t.Context()).Val().UnixMicro(), Run: b.run}
+}
 
 var (
-	placeholder = regexp.MustCompile(`\$\{(us|ms|run)(?::(-?\d+))?\}`)
-	digitsIn    = regexp.MustCompile(`\d+(\.\d+e\+\d+)?`)
-	streamID    = regexp.MustCompile(`^\d{13}-\d+$`)
+	timeIn   = regexp.MustCompile(`\$\{(us|ms):(-?\d+)\}`)
+	digitsIn = regexp.MustCompile(`\d+(\.\d+e\+\d+)?`)
+	streamID = regexp.MustCompile(`^\d{13}-\d+$`)
 )
-
-// resolve puts times in for placeholders.
-func (b *vectorBench) resolve(at moment, text string) string {
-	return placeholder.ReplaceAllStringFunc(text, func(p string) string {
-		m := placeholder.FindStringSubmatch(p)
-		n, _ := strconv.ParseInt(m[2], 10, 64)
-		switch m[1] {
-		case "us":
-			return strconv.FormatInt(at.us+n, 10)
-		case "ms":
-			return strconv.FormatInt(at.us/1000+n, 10)
-		}
-		return b.run
-	})
-}
 
 // nearest is n rounded to a multiple of step.
 func nearest(n, step int64) int64 {
@@ -117,7 +81,7 @@ const days = 400
 
 // normal replaces times by placeholders. left says whether numbers may also be what is left of a
 // time, in ms.
-func (b *vectorBench) normal(at moment, text string, left bool) string {
+func (b *vectorBench) normal(at vector.Moment, text string, left bool) string {
 	if streamID.MatchString(text) {
 		return "${id}"
 	}
@@ -126,7 +90,7 @@ func (b *vectorBench) normal(at moment, text string, left bool) string {
 		f, err := strconv.ParseFloat(digits, 64)
 		n := int64(f)
 		const day = 24 * 3600 * 1000 // ms
-		us, ms := n-at.us, n-at.us/1000
+		us, ms := n-at.US, n-at.US/1000
 		switch {
 		case err != nil:
 			return digits
@@ -142,7 +106,7 @@ func (b *vectorBench) normal(at moment, text string, left bool) string {
 }
 
 // normalReply is a reply with placeholders. An integer that is a time becomes {"int": text}.
-func (b *vectorBench) normalReply(at moment, v any) any {
+func (b *vectorBench) normalReply(at vector.Moment, v any) any {
 	switch v := v.(type) {
 	case int64:
 		text := b.normal(at, strconv.FormatInt(v, 10), true)
@@ -166,51 +130,26 @@ func (b *vectorBench) normalReply(at moment, v any) any {
 }
 
 // load makes a state the only one on the server.
-func (b *vectorBench) load(at moment, state map[string]keyState) {
+func (b *vectorBench) load(at vector.Moment, state vector.State) {
 	b.t.Helper()
-	ctx := b.t.Context()
 	pipe := b.client.TxPipeline()
-	pipe.FlushAll(ctx)
-	for key, k := range state {
-		r := func(v any) string { return b.resolve(at, v.(string)) }
-		switch k.Type {
-		case "string":
-			text := r(k.Value)
-			if bits, ok := strings.CutPrefix(text, "hex:"); ok {
-				raw, _ := hex.DecodeString(bits)
-				text = string(raw)
-			}
-			pipe.Set(ctx, key, text, 0)
-		case "hash":
-			for _, f := range k.Value.([]any) {
-				pair := f.([]any)
-				pipe.HSet(ctx, key, pair[0], r(pair[1]))
-			}
-		case "zset":
-			for _, m := range k.Value.([]any) {
-				pair := m.([]any)
-				pipe.Do(ctx, "ZADD", key, r(pair[1]), r(pair[0]))
-			}
-		case "stream":
-			for _, e := range k.Value.([]any) {
-				pair := e.([]any)
-				pipe.Do(ctx, "XADD", key, "*", r(pair[0]), r(pair[1]))
-			}
+	for _, command := range at.Load(state) {
+		args := make([]any, len(command))
+		for i, text := range command {
+			args[i] = text
 		}
-		if k.PTTL > 0 {
-			pipe.Do(ctx, "PEXPIRE", key, k.PTTL)
-		}
+		pipe.Do(b.t.Context(), args...)
 	}
-	check.OK(b.t, "Exec", check.ErrorOf(pipe.Exec(ctx)))
+	check.OK(b.t, "Exec", check.ErrorOf(pipe.Exec(b.t.Context())))
 }
 
 // dump reads the state of the server.
-func (b *vectorBench) dump(at moment) map[string]keyState {
+func (b *vectorBench) dump(at vector.Moment) vector.State {
 	b.t.Helper()
 	ctx := b.t.Context()
-	state := make(map[string]keyState)
+	state := make(vector.State)
 	for _, key := range b.client.Keys(ctx, "*").Val() {
-		k := keyState{Type: b.client.Type(ctx, key).Val(), PTTL: -1}
+		k := vector.Key{Type: b.client.Type(ctx, key).Val(), PTTL: -1}
 		if left := b.client.PTTL(ctx, key).Val(); left > 0 {
 			k.PTTL = nearest(left.Milliseconds(), 1000)
 		}
@@ -250,10 +189,10 @@ func (b *vectorBench) dump(at moment) map[string]keyState {
 }
 
 // make runs a call on a state, and returns the vector.
-func (b *vectorBench) make(name, spelling string, before map[string]keyState, call conn.Call, listening []string) vector {
+func (b *vectorBench) make(name, spelling string, before vector.State, call conn.Call, listening []string) vector.Vector {
 	b.t.Helper()
 	ctx := b.t.Context()
-	v := vector{Name: name, Script: spelling, Listening: listening, Before: before, Keys: call.Keys, Args: call.Args}
+	v := vector.Vector{Name: name, Script: spelling, Listening: listening, Before: before, Keys: call.Keys, Args: call.Args}
 	if v.Args == nil {
 		v.Args = []string{}
 	}
@@ -281,7 +220,7 @@ func (b *vectorBench) make(name, spelling string, before map[string]keyState, ca
 	b.mu.Unlock()
 	args := make([]any, len(call.Args))
 	for i, a := range call.Args {
-		args[i] = b.resolve(at, a)
+		args[i] = at.Resolve(a)
 	}
 	reply, err := b.client.Eval(ctx, call.Script.Text, call.Keys, args...).Result()
 	check.Must(b.t, err == nil, "%s, %s: %v", spelling, name, err)
@@ -301,17 +240,17 @@ func (b *vectorBench) make(name, spelling string, before map[string]keyState, ca
 }
 
 // later is a state a second later.
-func later(state map[string]keyState) map[string]keyState {
+func later(state vector.State) vector.State {
 	data, _ := json.Marshal(state)
-	text := regexp.MustCompile(`\$\{(us|ms):(-?\d+)\}`).ReplaceAllStringFunc(string(data), func(p string) string {
-		m := placeholder.FindStringSubmatch(p)
+	text := timeIn.ReplaceAllStringFunc(string(data), func(p string) string {
+		m := timeIn.FindStringSubmatch(p)
 		n, _ := strconv.ParseInt(m[2], 10, 64)
 		if m[1] == "us" {
 			return fmt.Sprintf("${us:%d}", n-1e6)
 		}
 		return fmt.Sprintf("${ms:%d}", n-1000)
 	})
-	next := make(map[string]keyState)
+	next := make(vector.State)
 	_ = json.Unmarshal([]byte(text), &next)
 	for key, k := range next {
 		if k.PTTL > 1000 {
@@ -323,7 +262,7 @@ func later(state map[string]keyState) map[string]keyState {
 }
 
 // compact writes vectors so that a person can read them: a line for each field.
-func compactVectors(vectors []vector) string {
+func compactVectors(vectors []vector.Vector) string {
 	var out strings.Builder
 	line := func(name string, v any, last bool) {
 		text, _ := marshalPlain(v)
@@ -333,7 +272,7 @@ func compactVectors(vectors []vector) string {
 		}
 		fmt.Fprintf(&out, "    %q: %s%s\n", name, text, comma)
 	}
-	state := func(name string, s map[string]keyState, last bool) {
+	state := func(name string, s vector.State, last bool) {
 		var keys []string
 		for key := range s {
 			keys = append(keys, key)
@@ -382,7 +321,7 @@ func marshalPlain(v any) (string, error) {
 }
 
 // vectors runs the steps of a file.
-func (b *vectorBench) vectors(steps []vectorStep) (all []vector) {
+func (b *vectorBench) vectors(steps []vectorStep) (all []vector.Vector) {
 	state := empty
 	for _, s := range steps {
 		if s.before != nil {
@@ -390,7 +329,7 @@ func (b *vectorBench) vectors(steps []vectorStep) (all []vector) {
 		}
 		// Once more as JSON, as a reader of the file has it.
 		data, _ := json.Marshal(state)
-		before := make(map[string]keyState)
+		before := make(vector.State)
 		_ = json.Unmarshal(data, &before)
 		call := s.call
 		call.Args = slices.Clone(call.Args)

@@ -98,8 +98,8 @@ func wantFreeKey(t *testing.T, s *redistest.Server, key string) {
 	})
 }
 
-// TestForeignReleaseIsNoticed: other libraries delete the key and tell nobody, so the first in line
-// has to look, and it alone.
+// TestForeignReleaseIsNoticed: other libraries delete the key, or it expires, and nobody is told, so
+// the first in line has to look, and it alone.
 func TestForeignReleaseIsNoticed(t *testing.T) {
 	t.Parallel()
 	for _, other := range foreigners {
@@ -159,15 +159,4 @@ func TestKeyWithoutTTL(t *testing.T) {
 	s.Do("SET", "a", "operator")
 	check.Nil(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "operator"})))
 	wantFreeKey(t, s, "a")
-}
-
-// TestForeignKeyThatExpires has the holder of another library crash.
-func TestForeignKeyThatExpires(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	s.Do("SET", "a", "crashed", "PX", "3600000")
-	result := help.GoLock(t.Context(), locktest.Open(t, s.URL(), unprefixed()).Mutex("a"))
-	locktest.Eventually(t, "a waiter in line", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 1 })
-	s.Do("PEXPIRE", "a", "200") // what was left of it
-	locktest.Release(t, help.Await(t, result))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/vector"
 )
 
 // update has TestVectors write docs/vectors anew.
@@ -35,8 +36,8 @@ type vectorStep struct {
 	call      conn.Call
 	args      map[int]string // in place of those of the call
 	listening []string
-	before    map[string]keyState // in place of what the step before left; nil for that
-	kind      *script.Kind        // nil for a script that is of none
+	before    vector.State // in place of what the step before left; nil for that
+	kind      *script.Kind // nil for a script that is of none
 }
 
 // vectorFile is the steps of one file, which begin on an empty server.
@@ -45,7 +46,7 @@ type vectorFile struct {
 	steps []vectorStep
 }
 
-var empty = map[string]keyState{}
+var empty = vector.State{}
 
 func vectorKeys(name string) keys.Set {
 	set, err := keys.Of("redlatch:", name)
@@ -181,41 +182,41 @@ func mutexSteps() []vectorStep {
 	yield := announce
 	yield.Every, yield.For = 2, 5*time.Second
 	release := func(owner string) conn.Call { return k.Release(x, owner, "", true, vectorFence) }
-	held := func(owner string) map[string]keyState {
-		return map[string]keyState{
-			x.State(): {"string", owner, 20_000},
-			x.Fence(): {"string", "${us:-10000000}", 600_000_000},
+	held := func(owner string) vector.State {
+		return vector.State{
+			x.State(): vector.Of("string", owner, 20_000),
+			x.Fence(): vector.Of("string", "${us:-10000000}", 600_000_000),
 		}
 	}
-	line := func(state map[string]keyState, clients ...string) map[string]keyState {
+	line := func(state vector.State, clients ...string) vector.State {
 		var queue, alive []any
 		for i, c := range clients {
 			arrival := []string{"${us:-4000000}", "${us:-3000000}", "${us:-2000000}"}[i]
 			queue = append(queue, []any{vectorTicket(k, c, ""), arrival})
 			alive = append(alive, []any{vectorAddress(c), "${ms:50000}"})
 		}
-		state[x.Queue()] = keyState{"zset", queue, 3_590_000}
-		state[x.Clients()] = keyState{"zset", alive, 3_590_000}
+		state[x.Queue()] = vector.Of("zset", queue, 3_590_000)
+		state[x.Clients()] = vector.Of("zset", alive, 3_590_000)
 		return state
 	}
 	foreign := held("somebody-else")
-	fence := map[string]keyState{x.Fence(): {"string", "9000000000000000", 600_000_000}}
+	fence := vector.State{x.Fence(): vector.Of("string", "9000000000000000", 600_000_000)}
 	both := []string{vectorAddress("B"), vectorAddress("C")}
 	steps := []vectorStep{
 		{name: "a token is larger than the last, whatever the clock says", call: get(x, "A", "", 0), before: fence},
-		{name: "three tokens at once: the fence has the last", call: get(x, "A", "3", 0), before: map[string]keyState{}},
+		{name: "three tokens at once: the fence has the last", call: get(x, "A", "3", 0), before: vector.State{}},
 		{name: "stand in line behind a holder of another library", call: get(x, "B", "", 0), before: foreign},
 		{
 			name: "await behind a holder of another library", listening: both,
 			call: k.Await(x, vectorAddress("B"), vectorLive, vectorFence, []string{vectorTicket(k, "B", "")}),
 		},
-		{name: "a lease has expired: the first in line comes before a newcomer", call: get(x, "C", "", 0), listening: both, before: line(map[string]keyState{}, "B")},
+		{name: "a lease has expired: the first in line comes before a newcomer", call: get(x, "C", "", 0), listening: both, before: line(vector.State{}, "B")},
 		{name: "the first in line is dead: the second is granted", call: release(a), listening: []string{vectorAddress("C")}, before: line(held(a), "B", "C")},
 		{
 			name: "a lease that expires before a third of the TTL: the next in line is told when to ask", listening: both,
 			call: k.Await(x, vectorAddress("A"), vectorLive, vectorFence, []string{vectorTicket(k, "A", "")}),
-			before: func() map[string]keyState {
-				s := line(map[string]keyState{}, "B", "C")
+			before: func() vector.State {
+				s := line(vector.State{}, "B", "C")
 				q := s[x.Queue()].Value.([]any)
 				q[0].([]any)[0] = strings.Replace(q[0].([]any)[0].(string), "30000", "3000", 1)
 				return s
@@ -224,7 +225,7 @@ func mutexSteps() []vectorStep {
 		{name: "the line is full", call: get(x, "C", "", 1), listening: both, before: line(held(a), "B")},
 		{name: "the line is of another kind", call: script.Semaphore.Acquire(x, script.Request{
 			Owner: a, TTL: vectorTTL, Param: "1:2", FenceTTL: vectorFence, Ticket: vectorTicket(script.Semaphore, "A", "1:2"), Address: vectorAddress("A"), LiveFor: vectorLive,
-		}), before: line(map[string]keyState{}, "B"), listening: both, kind: script.Semaphore},
+		}), before: line(vector.State{}, "B"), listening: both, kind: script.Semaphore},
 		{name: "a minimal hold leaves it shut", call: script.AtLeast(release(a), 1, 5*time.Second), args: map[int]string{4: "${us:-2000000}"}, before: held(a)},
 		{name: "force opens what a minimal hold left shut", call: k.Force(x, a, "", false, vectorFence, "{}", time.Hour)},
 		{name: "a release is announced to another library", call: script.For(release(a), announce), before: held(a)},
@@ -259,7 +260,7 @@ func reentrantSteps() []vectorStep {
 	enter := func(set keys.Set, entry uint64, param string, fence time.Duration) conn.Call {
 		return k.Acquire(set, script.Request{Owner: script.Owner("A", entry), TTL: vectorTTL, Param: param, FenceTTL: fence, LiveFor: vectorLive})
 	}
-	redisson := map[string]keyState{set.State(): {"hash", []any{[]any{"uuid:1", "1"}}, 20_000}}
+	redisson := vector.State{set.State(): vector.Of("hash", []any{[]any{"uuid:1", "1"}}, 20_000)}
 	steps := []vectorStep{
 		{name: "enter", call: enter(set, 1, "2:me", vectorFence), before: empty},
 		{name: "enter again: the same token", call: enter(set, 2, "2:me", vectorFence)},
@@ -268,8 +269,8 @@ func reentrantSteps() []vectorStep {
 		{name: "leave for the last time, and tell Redisson", call: script.For(
 			k.Release(set, script.Owner("A", 1), "", true, vectorFence), script.Neighbours{Channel: "redisson_lock__channel:{redlatch:x}", Message: "0"})},
 		{name: "held by Redisson", call: enter(set, 4, "0:me", vectorFence), before: redisson},
-		{name: "a token of Redisson's counter, which never expires", call: enter(counter, 5, "0:me", 0), before: map[string]keyState{
-			counter.Fence(): {"string", "9000000000000000", -1},
+		{name: "a token of Redisson's counter, which never expires", call: enter(counter, 5, "0:me", 0), before: vector.State{
+			counter.Fence(): vector.Of("string", "9000000000000000", -1),
 		}},
 	}
 	for i := range steps {
@@ -312,7 +313,7 @@ func rwmutexSteps() []vectorStep {
 func countdownSteps() []vectorStep {
 	k, set := script.Countdown, vectorKeys("x")
 	const round = 9_000_000_000_000_001 // beyond the clock
-	remembered := map[string]keyState{set.Fence(): {"string", "9000000000000000", 600_000_000}}
+	remembered := vector.State{set.Fence(): vector.Of("string", "9000000000000000", 600_000_000)}
 	request := func(n uint64) string { return script.Owner("A", n) }
 	wait := func(client string, round int64) conn.Call {
 		return script.WaitCount(set, round, vectorTicket(k, client, fmt.Sprint(round)), vectorAddress(client), vectorLive)
@@ -352,7 +353,7 @@ func countdownSteps() []vectorStep {
 		{name: "wait for a round that is gone", call: wait("B", round+1)},
 		{
 			name: "a name of another kind", call: script.CountDown(set, request(10), ""),
-			before: map[string]keyState{set.State(): {"zset", []any{[]any{"semaphore\t3", "-1"}}, 20_000}},
+			before: vector.State{set.State(): vector.Of("zset", []any{[]any{"semaphore\t3", "-1"}}, 20_000)},
 		},
 	}
 	for i := range steps {
@@ -392,6 +393,11 @@ func quorumSteps(k *script.Kind) []vectorStep {
 	}
 	a, b := script.Owner("A", 1), script.Owner("B", 1)
 	detail := map[string]string{"slotpool": "0", "election": "host-a"}[k.Name]
+	seat := script.Restore(set.Epoch, "${run}", vectorTTL, 0, vectorTTL)
+	resting := func(begun string) vector.State { // until a second ago
+		epoch := []any{[]any{"begun", begun}, []any{"resting", "${run}"}, []any{"until", "${ms:-1000}"}}
+		return vector.State{set.Epoch: vector.Of("hash", epoch, -1)}
+	}
 	steps := []vectorStep{
 		{name: "vote without the right to", call: q.Vote(set, ballot("A", params[0])), before: empty},
 		{name: "look", call: script.Look(set.Epoch)},
@@ -409,8 +415,15 @@ func quorumSteps(k *script.Kind) []vectorStep {
 		{name: "mend", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_030, detail)},
 	}
 	if k.Sized() {
-		steps = append(steps, vectorStep{name: "resize", call: q.Resize(set, 4, vectorFence)})
+		steps = append(steps,
+			vectorStep{name: "resize", call: q.Resize(set, 4, vectorFence)},
+			vectorStep{name: "confirm another slot than the owner has here", call: q.Renew(set, a, vectorTTL, "1")})
 	}
+	steps = append(steps, []vectorStep{
+		{name: "raise for one who is not inside", call: q.Raise(set, b, vectorTTL, 9_000_000_000_000_040, detail, vectorFence)},
+		{name: "the right to vote after a rest that was too short", call: seat, before: resting("${ms:-10000}")},
+		{name: "the right to vote in a new quorum, whose nodes need no rest", call: seat, before: resting("${ms:-1000}")},
+	}...)
 	for i := range steps {
 		if s := steps[i].call.Script.Name; s != "epoch" {
 			steps[i].kind = q

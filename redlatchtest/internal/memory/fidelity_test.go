@@ -24,6 +24,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/vector"
 	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
 )
 
@@ -48,8 +49,9 @@ func seedOf(t *testing.T) uint64 {
 }
 
 // TestAnswersAsRedis runs all scripts of the protocol on a real server and on one in memory, from
-// the same random states. Replies, messages and states have to be the same, but for the time that
-// passed between the two.
+// the same states: those of the vectors, which tests/peers compares with the real server, and random
+// ones. Replies, messages and states have to be the same, but for the time that passed between the
+// two.
 func TestAnswersAsRedis(t *testing.T) {
 	t.Parallel()
 	seed := seedOf(t)
@@ -60,6 +62,7 @@ func TestAnswersAsRedis(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				p := newPair(t, memory.Serves)
+				p.repeat(name, len(vectors), func(i int) string { return p.exactly(vectors[i]) })
 				p.compare(name, vectors, seed, max(*roundsFlag, len(vectors)))
 				mu.Lock()
 				defer mu.Unlock()
@@ -279,9 +282,9 @@ func text(r conn.Result) string {
 }
 
 // moments are what placeholders stand for on each of the servers, so long ago.
-func (p *pair) moments(ago time.Duration) (real, inMemory moment) {
+func (p *pair) moments(ago time.Duration) (real, inMemory vector.Moment) {
 	us := p.clock.Load() - ago.Microseconds()
-	return moment{us, p.runs[0]}, moment{us, p.runs[1]}
+	return vector.Moment{US: us, Run: p.runs[0]}, vector.Moment{US: us, Run: p.runs[1]}
 }
 
 // maxSpread is how long the real server may take in a round. Beyond that the round is done again:
@@ -293,16 +296,25 @@ const maxSpread = time.Second
 // order on one server, and the same on the other. After that the calls are made slowly.
 const tries = 10
 
-// compare compares the servers in so many rounds. They begin with each of the vectors by turns.
-func (p *pair) compare(name string, vectors []vector, seed uint64, rounds int) {
+// compare compares the servers in so many random rounds. They begin with each of the vectors by turns.
+func (p *pair) compare(name string, vectors []vector.Vector, seed uint64, rounds int) {
 	p.t.Helper()
 	h := fnv.New64a()
 	h.Write([]byte(name))
+	p.repeat(name, rounds, func(round int) string {
+		r := rand.New(rand.NewPCG(seed^h.Sum64(), uint64(round)))
+		return p.round(r, vectors, vectors[(seed+uint64(round))%uint64(len(vectors))])
+	})
+}
+
+// repeat plays so many rounds, each of which returns the first difference. It plays a round again that
+// has one.
+func (p *pair) repeat(name string, rounds int, play func(round int) string) {
+	p.t.Helper()
 	for round := range rounds {
 		for left := tries; left > 0; {
 			p.spread, p.story, p.slowly = 0, nil, left < tries
-			r := rand.New(rand.NewPCG(seed^h.Sum64(), uint64(round)))
-			difference := p.round(r, vectors, vectors[(seed+uint64(round))%uint64(len(vectors))])
+			difference := play(round)
 			if difference == "" {
 				break
 			}
@@ -317,16 +329,31 @@ func (p *pair) compare(name string, vectors []vector, seed uint64, rounds int) {
 	}
 }
 
+// exactly runs a vector as it is.
+func (p *pair) exactly(v vector.Vector) string {
+	p.t.Helper()
+	if d := p.load(0, v.Before); d != "" {
+		return d
+	}
+	shall := map[string]bool{"*": true}
+	for _, channel := range v.Listening {
+		shall[channel] = true
+	}
+	p.hearing(shall)
+	return p.call(v.Script, v.Keys, v.Args)
+}
+
 // round makes a random state, and runs scripts on it: first that of a vector. It returns the first
 // difference.
-func (p *pair) round(r *rand.Rand, vectors []vector, v vector) string {
+func (p *pair) round(r *rand.Rand, vectors []vector.Vector, v vector.Vector) string {
 	p.t.Helper()
 	p.refuse(false)
 	before := v.Before
 	if r.IntN(4) == 0 {
 		before = nil
 	}
-	if d := p.load(r, before); d != "" {
+	ago := []time.Duration{0, 0, 0, 1, 15, 29, 30, 31, 59, 60, 61, 3600}[r.IntN(12)] * time.Second
+	if d := p.load(ago, before); d != "" {
 		return d
 	}
 	calls := 6 + r.IntN(5)
@@ -354,13 +381,12 @@ func (p *pair) round(r *rand.Rand, vectors []vector, v vector) string {
 
 // load makes a state the only one on both servers. Its times may be long past, though its keys are
 // there: so leases have ended, and clients are dead.
-func (p *pair) load(r *rand.Rand, s map[string]keyState) string {
+func (p *pair) load(ago time.Duration, s vector.State) string {
 	p.t.Helper()
-	ago := []time.Duration{0, 0, 0, 1, 15, 29, 30, 31, 59, 60, 61, 3600}[r.IntN(12)] * time.Second
 	p.timed()
 	real, inMemory := p.moments(ago)
 	p.tell("state of %v ago: %+v", ago, s)
-	return p.both(real.load(s), inMemory.load(s))
+	return p.both(real.Load(s), inMemory.Load(s))
 }
 
 // refuse has both servers refuse commands, or ends that.
@@ -381,7 +407,7 @@ func (p *pair) refuse(on bool) {
 }
 
 // listeners draws which channels have a subscriber.
-func (p *pair) listeners(r *rand.Rand, vectors []vector) {
+func (p *pair) listeners(r *rand.Rand, vectors []vector.Vector) {
 	p.t.Helper()
 	all := map[string]bool{"*": true} // that may have a subscriber
 	for channel := range p.channels {
@@ -395,10 +421,24 @@ func (p *pair) listeners(r *rand.Rand, vectors []vector) {
 			all[m[0]] = true
 		}
 	}
+	shall := make(map[string]bool)
+	for _, channel := range slices.Sorted(maps.Keys(all)) {
+		shall[channel] = all[channel] && r.IntN(2) == 0
+	}
+	p.hearing(shall)
+}
+
+// hearing has these channels have a subscriber on both servers, and no others.
+func (p *pair) hearing(channels map[string]bool) {
+	p.t.Helper()
+	all := maps.Clone(channels)
+	for channel := range p.channels {
+		all[channel] = channels[channel]
+	}
 	b := p.client.B
 	var changes []rueidis.Completed
 	for _, channel := range slices.Sorted(maps.Keys(all)) {
-		switch is, shall := p.channels[channel] != nil, all[channel] && r.IntN(2) == 0; {
+		switch is, shall := p.channels[channel] != nil, all[channel]; {
 		case shall && !is && channel == "*":
 			changes = append(changes, b().Psubscribe().Pattern("*").Build())
 			p.channels[channel] = p.memory.SubscribeAll(func(channel, payload string) {
@@ -425,7 +465,7 @@ func (p *pair) listeners(r *rand.Rand, vectors []vector) {
 
 // args draws the arguments of a call: those of a vector, now and then that of another for the same
 // script.
-func args(r *rand.Rand, v vector, vectors []vector) []string {
+func args(r *rand.Rand, v vector.Vector, vectors []vector.Vector) []string {
 	all := slices.Clone(v.Args)
 	for i := range all {
 		if r.IntN(5) > 0 {
@@ -448,8 +488,8 @@ func (p *pair) call(name string, keys, args []string) string {
 	p.ran[name] = true
 	there, here := p.moments(0)
 	script := scripts()[name]
-	call := conn.Call{Script: script, Keys: keys, Args: here.resolveAll(args)}
-	end := slices.Concat([]string{strconv.Itoa(len(keys))}, keys, there.resolveAll(args))
+	call := conn.Call{Script: script, Keys: keys, Args: here.All(args)}
+	end := slices.Concat([]string{strconv.Itoa(len(keys))}, keys, there.All(args))
 	real, realState, known := p.eval(append([]string{"EVALSHA", script.SHA1}, end...)), conn.Result{}, true
 	if real[0].Err != nil && strings.HasPrefix(real[0].Err.Error(), "NOSCRIPT") {
 		real, known = p.eval(append([]string{"EVAL", script.Text}, end...)), false

@@ -52,8 +52,7 @@ func LockOf(c *redlatch.Client, kind int) kindtest.Lock { return kindtest.Locks(
 // Enter acquires a lock that must be free, or become free.
 func Enter(t *testing.T, l kindtest.Lock) *redlatch.Lease {
 	t.Helper()
-	lease := check.Value(l.Acquire(locktest.Within(t, locktest.Patience))).From(t, l.Kind)
-	return lease
+	return check.Value(l.Acquire(locktest.Within(t, locktest.Patience))).From(t, l.Kind)
 }
 
 // GoEnter acquires a lock on another goroutine.

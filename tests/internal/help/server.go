@@ -41,9 +41,14 @@ func Connections(s *redistest.Server) int {
 }
 
 // CommandCalls is how often clients and scripts called a command since the statistics were reset.
-func CommandCalls(s *redistest.Server, command string) (n int) {
-	for line := range strings.Lines(s.Do("INFO", "commandstats")) {
-		if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d", &n); err == nil {
+func CommandCalls(s *redistest.Server, command string) int {
+	return numberIn(s.Do("INFO", "commandstats"), "cmdstat_"+command+":calls=%d")
+}
+
+// numberIn is the number in the first line of INFO that has this format, or 0.
+func numberIn(info, format string) (n int) {
+	for line := range strings.Lines(info) {
+		if _, err := fmt.Sscanf(line, format, &n); err == nil {
 			return n
 		}
 	}
@@ -93,21 +98,7 @@ func Vanish(s *redistest.Server, name, owner string, quarantine time.Duration) {
 }
 
 // CountInfo is a number of INFO.
-func CountInfo(s *redistest.Server, name string) (n int) {
-	for line := range strings.Lines(s.Do("INFO")) {
-		if _, err := fmt.Sscanf(line, name+":%d", &n); err == nil {
-			return n
-		}
-	}
-	return 0
-}
+func CountInfo(s *redistest.Server, name string) int { return numberIn(s.Do("INFO"), name+":%d") }
 
 // Evalshas is how often EVALSHA was called, by INFO commandstats.
-func Evalshas(info string) (n int) {
-	for line := range strings.Lines(info) {
-		if _, err := fmt.Sscanf(line, "cmdstat_evalsha:calls=%d", &n); err == nil {
-			return n
-		}
-	}
-	return 0
-}
+func Evalshas(info string) int { return numberIn(info, "cmdstat_evalsha:calls=%d") }

@@ -74,11 +74,7 @@ func (m *Mortal) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	if m.life.Err() == nil {
 		return m.Conn.Eval(ctx, calls...)
 	}
-	results := make([]conn.Result, len(calls))
-	for i := range results {
-		results[i].Err = errors.New("killed")
-	}
-	return results
+	return Failing(len(calls), errors.New("killed"))
 }
 
 // Subscribe implements [conn.Conn].
@@ -226,9 +222,7 @@ type Muted struct {
 func (m *Muted) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	results := m.Conn.Eval(ctx, calls...)
 	if calls[0].Script.Name == m.Script.Load() {
-		for i := range results {
-			results[i] = conn.Result{Err: errors.New("connection lost")}
-		}
+		return Failing(len(calls), errors.New("connection lost"))
 	}
 	return results
 }
@@ -270,9 +264,7 @@ func (s *Stalled) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	results := s.Conn.Eval(ctx, calls...)
 	if lost {
 		<-ctx.Done()
-		for i := range results {
-			results[i] = conn.Result{Err: ctx.Err()}
-		}
+		return Failing(len(calls), ctx.Err())
 	}
 	return results
 }

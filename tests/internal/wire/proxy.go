@@ -23,13 +23,13 @@ const (
 type Proxy struct {
 	Listen string // its address
 
-	server string // the address of the server
-	pumps  sync.WaitGroup
+	pumps sync.WaitGroup
 
 	mu       sync.Mutex   // guards what is below
+	server   string       // the address that new connections lead to
 	listener net.Listener // closed while the proxy is stopped
 	stopped  chan struct{}
-	conns    map[net.Conn]struct{}
+	conns    map[net.Conn]bool        // whether each is forgotten
 	swallows map[string]bool          // by direction
 	delays   map[string]time.Duration // by direction
 	changed  chan struct{}            // closed when a delay changes
@@ -39,7 +39,7 @@ type Proxy struct {
 func StartProxy(t testing.TB, s *redistest.Server) *Proxy {
 	t.Helper()
 	p := &Proxy{
-		Listen: "127.0.0.1:0", server: s.Addr(), conns: make(map[net.Conn]struct{}),
+		Listen: "127.0.0.1:0", server: s.Addr(), conns: make(map[net.Conn]bool),
 		swallows: make(map[string]bool), delays: make(map[string]time.Duration), changed: make(chan struct{}),
 	}
 	check.OK(t, "proxy", p.Start())
@@ -82,6 +82,13 @@ func (p *Proxy) isStoppedLocked() bool {
 	}
 }
 
+// Addr is the address of its listener.
+func (p *Proxy) Addr() net.Addr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.listener.Addr()
+}
+
 // URL is its address as a URL.
 func (p *Proxy) URL() string { return "redis://" + p.Listen }
 
@@ -119,6 +126,28 @@ func (p *Proxy) Heal() {
 	clear(p.swallows)
 }
 
+// Forget makes every connection silent for ever, without a reset. New ones are fine.
+func (p *Proxy) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		p.conns[c] = true
+	}
+}
+
+func (p *Proxy) isForgotten(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conns[c]
+}
+
+// LeadTo has new connections lead to a server. Those that are open stay where they are.
+func (p *Proxy) LeadTo(s *redistest.Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = s.Addr()
+}
+
 // Cut closes every connection. New ones are fine.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -147,7 +176,10 @@ func (p *Proxy) accept(listener net.Listener) {
 // connect returns when both connections are closed.
 func (p *Proxy) connect(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", p.server)
+	p.mu.Lock()
+	addr := p.server
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", addr)
 	if err != nil {
 		return
 	}
@@ -172,7 +204,7 @@ func (p *Proxy) keep(client, server net.Conn) bool {
 	if p.isStoppedLocked() {
 		return false
 	}
-	p.conns[client], p.conns[server] = struct{}{}, struct{}{}
+	p.conns[client], p.conns[server] = false, false
 	return true
 }
 
@@ -200,12 +232,14 @@ func (p *Proxy) pump(from, to net.Conn, direction string) {
 		}
 	})
 	defer func() {
-		_ = to.Close()
+		if !p.isForgotten(from) { // else the other side does not hear of the end either
+			_ = to.Close()
+		}
 		for range chunks { // to the end, which comes when from is closed
 		}
 	}()
 	for c := range chunks {
-		if swallowed := p.hold(direction, c.came); swallowed {
+		if swallowed := p.hold(direction, c.came); swallowed || p.isForgotten(from) {
 			continue
 		}
 		if _, err := to.Write(c.data); err != nil {

@@ -98,22 +98,18 @@ func runJob(text string) error {
 	if j.Detach {
 		return handOn(l, in, out)
 	}
-	if j.Leave {
+	if j.Leave || j.Then != "" {
 		if err := out.Encode(Report{Owner: l.Owner(), Token: l.Token(), Held: true}); err != nil {
 			return err
 		}
 		if _, err := in.ReadString('\n'); err != nil {
 			return nil
 		}
+	}
+	if j.Leave {
 		return errors.Join(l.Release(ctx), c.Close())
 	}
 	if j.Then != "" {
-		if err := out.Encode(Report{Owner: l.Owner(), Token: l.Token(), Held: true}); err != nil {
-			return err
-		}
-		if _, err := in.ReadString('\n'); err != nil {
-			return nil
-		}
 		if l, err = c.Mutex(j.Then).Lock(l.Context()); err != nil {
 			return err
 		}
