@@ -73,6 +73,7 @@ type run struct {
 	ttl     time.Duration
 	counter Counter
 	history history
+	workers []*worker
 
 	mu    sync.Mutex // guards what is below
 	crash bool       // the next holder is to crash
@@ -90,18 +91,13 @@ func Run(ctx context.Context, c Config) (Verdict, error) {
 	r.after(ctx, crashAt, &r.crash)
 	r.after(ctx, stallAt, &r.stall)
 
-	workers, err := r.hire()
-	defer func() {
-		for _, w := range workers {
-			w.client.Close()
-		}
-	}()
-	if err != nil {
+	defer r.dismiss()
+	if err := r.hire(); err != nil {
 		return Verdict{}, err
 	}
-	errs := make([]error, len(workers))
+	errs := make([]error, len(r.workers))
 	var wg sync.WaitGroup
-	for i, w := range workers {
+	for i, w := range r.workers {
 		wg.Go(func() {
 			if errs[i] = w.work(ctx); errs[i] != nil {
 				cancel()
@@ -130,16 +126,23 @@ func (r *run) lasting(ctx context.Context, happened func() bool) (context.Contex
 	return ctx, cancel
 }
 
-// hire connects the workers; those that it could, if there is an error.
-func (r *run) hire() (workers []*worker, err error) {
+// hire connects the workers.
+func (r *run) hire() error {
 	for i := range r.Workers {
 		w := &worker{run: r, number: i + 1}
 		if err := w.connect(); err != nil {
-			return workers, err
+			return err
 		}
-		workers = append(workers, w)
+		r.workers = append(r.workers, w)
 	}
-	return workers, nil
+	return nil
+}
+
+// dismiss closes the clients of the workers.
+func (r *run) dismiss() {
+	for _, w := range r.workers {
+		w.client.Close()
+	}
 }
 
 // after sets a flag when that part of the duration has passed.
@@ -208,7 +211,7 @@ func (w *worker) work(ctx context.Context) error {
 
 // hold does the work for one lease, well or badly.
 func (w *worker) hold(ctx context.Context, lease *redlatch.Lease) error {
-	end := w.history.begin(w.number, lease)
+	end := w.history.begin(w.number, 0, lease)
 	w.acquired(lease)
 	switch {
 	case w.claim(&w.crash):

@@ -17,19 +17,23 @@ type history struct {
 	takeover time.Duration // 0 if there was none
 }
 
-// hold is the time for which one worker believed that it held the lock.
+// hold is the time for which one worker believed that it held the lock, or a slot.
 type hold struct {
 	worker     int
+	slot       int
 	token      int64
 	begin, end time.Time // end is zero while it lasts
 }
 
+// before reports whether a hold had ended when another began.
+func (h *hold) before(next *hold) bool { return !h.end.IsZero() && !h.end.After(next.begin) }
+
 // begin notes that a worker holds a lease, and returns what notes that it stopped. It also stops
 // when the lease is lost.
-func (h *history) begin(worker int, lease *redlatch.Lease) (end func()) {
+func (h *history) begin(worker, slot int, lease *redlatch.Lease) (end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	one := &hold{worker: worker, token: lease.Token(), begin: time.Now()}
+	one := &hold{worker: worker, slot: slot, token: lease.Token(), begin: time.Now()}
 	h.holds = append(h.holds, one)
 	end = func() {
 		h.mu.Lock()
@@ -95,7 +99,7 @@ func (h *history) verdict(c *Counter, workers int) Verdict {
 		if one.token <= last.token {
 			v.TokensMonotonic = false
 		}
-		if last.end.IsZero() || last.end.After(one.begin) {
+		if !last.before(one) {
 			v.Overlaps++
 		}
 	}
