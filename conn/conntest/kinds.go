@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -24,18 +25,8 @@ func (c cluster) everyKind(t *testing.T) {
 // client is a client of redlatch over the adapter.
 func (s suite) client(t *testing.T, addr string) *redlatch.Client {
 	t.Helper()
-	c, err := s.open(t, Server{Addr: addr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := redlatch.New(c, redlatch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
-	})
+	c := check.Value(s.open(t, Server{Addr: addr})).OK(t)
+	client := check.Value(redlatch.New(c, redlatch.Options{})).OK(t)
+	t.Cleanup(func() { check.Nil(t, "Close", client.Close()) })
 	return client
 }

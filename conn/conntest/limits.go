@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 const (
@@ -27,9 +29,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 func promptly(t *testing.T, what string, f func()) {
 	t.Helper()
 	took := measure(f)
-	if took > prompt {
-		t.Errorf("%s took %v, want less than %v", what, took.Round(time.Millisecond), prompt)
-	}
+	check.That(t, took <= prompt, "%s took %v, want less than %v", what, took.Round(time.Millisecond), prompt)
 }
 
 // measure calls f, and returns how long that took. A machine that is busy or pauses has timers be

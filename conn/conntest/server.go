@@ -7,34 +7,24 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 func (s suite) targetNamesTheServerWithoutPassword(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "correct-horse")
 	c := s.connect(t, Server{Addr: server.Addr(), Password: "correct-horse"})
-	if err := works(within(t, patience), c); err != nil {
-		t.Fatalf("with the right password: %v", err)
-	}
+	check.OK(t, "a call with the right password", works(within(t, patience), c))
 	got := c.Target()
-	if !strings.Contains(got.Addr, server.Addr()) || strings.Contains(got.Addr, "correct-horse") {
-		t.Errorf("Target().Addr = %q, want %s and never the password", got.Addr, server.Addr())
-	}
-	if got.Cluster {
-		t.Errorf("Target().Cluster = true for a single server")
-	}
+	check.That(t, strings.Contains(got.Addr, server.Addr()) && !strings.Contains(got.Addr, "correct-horse"), "Target().Addr = %q, want %s and never the password", got.Addr, server.Addr())
+	check.That(t, !got.Cluster, "Target().Cluster = true for a single server")
 }
 
 func (s suite) closeSucceeds(t *testing.T) {
 	server := redistest.Start(t)
-	c, err := s.open(t, Server{Addr: server.Addr()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(s.open(t, Server{Addr: server.Addr()})).OK(t)
 	eval(t, c, conn.Call{Script: echo, Args: []string{"x"}})
-	if err := c.Close(); err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	check.Nil(t, "Close", c.Close())
 	_ = works(within(t, patience), c) // the user's client still works, the Conn's own fails; neither hangs
 }
 
@@ -47,11 +37,10 @@ func (s suite) overTLS(t *testing.T) {
 // wantEverything makes one use of each kind of request.
 func wantEverything(t *testing.T, server *redistest.Server, c conn.Conn) {
 	t.Helper()
-	l := heard(t, c, "channel")
+	l := heard(t, c.Subscribe, "channel")
 	publish := conn.NewScript("publish", "return redis.call('PUBLISH', KEYS[1], ARGV[1])")
-	if got := eval(t, c, conn.Call{Script: publish, Keys: []string{"channel"}, Args: []string{"hello"}}); got.Int != 1 {
-		t.Errorf("PUBLISH reached %d, want 1", got.Int)
-	}
+	reached := eval(t, c, conn.Call{Script: publish, Keys: []string{"channel"}, Args: []string{"hello"}}).Int
+	check.Equal(t, reached, 1, "how many PUBLISH reached")
 	l.want("hello")
 	l.stop()
 	_ = l.end(prompt)
