@@ -108,16 +108,22 @@ func (d *deployment) connections() (n float64) {
 	return n
 }
 
-// field returns the sum of these fields of a section of INFO.
-func field(server *redistest.Server, section string, fields ...string) (total float64) {
+// info returns the fields of a section of INFO.
+func info(server *redistest.Server, section string) map[string]string {
+	fields := make(map[string]string)
 	for line := range strings.Lines(server.Do("INFO", section)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		for _, f := range fields {
-			if f == key {
-				n, _ := strconv.ParseFloat(value, 64)
-				total += n
-			}
-		}
+		fields[key] = value
+	}
+	return fields
+}
+
+// field returns the sum of these fields of a section of INFO.
+func field(server *redistest.Server, section string, fields ...string) (total float64) {
+	all := info(server, section)
+	for _, f := range fields {
+		n, _ := strconv.ParseFloat(all[f], 64)
+		total += n
 	}
 	return total
 }

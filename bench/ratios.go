@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"strings"
 )
 
@@ -154,15 +153,12 @@ func (r *report) best(group, scene, key string) (most float64) {
 }
 
 // least returns the smallest; 0 if there is none.
-func (r *report) least(group, scene, key string) float64 {
-	least := math.Inf(1)
+func (r *report) least(group, scene, key string) (least float64) {
+	found := false
 	for _, one := range r.of(group, scene) {
-		if f, ok := one.Figures[key]; ok && other(one.System) {
-			least = min(least, f.Median)
+		if f, ok := one.Figures[key]; ok && other(one.System) && (!found || f.Median < least) {
+			least, found = f.Median, true
 		}
-	}
-	if math.IsInf(least, 1) {
-		return 0
 	}
 	return least
 }

@@ -70,13 +70,8 @@ var systems = []system{
 var scripts = []string{"evalsha", "evalsha_ro", "fcall", "fcall_ro"}
 
 // named returns the systems with these names, in the order of [systems].
-func named(names ...string) (found []system) {
-	for _, s := range systems {
-		if slices.Contains(names, s.name) {
-			found = append(found, s)
-		}
-	}
-	return found
+func named(names ...string) []system {
+	return slices.DeleteFunc(slices.Clone(systems), func(s system) bool { return !slices.Contains(names, s.name) })
 }
 
 // rueidisClient finds out by itself whether it speaks to a cluster.
@@ -106,7 +101,7 @@ func openFloorRueidis(to target, ttl time.Duration) (locker, error) {
 }
 
 func (f *floorRueidis) lock(ctx context.Context, name string) (held, error) {
-	return polling(ctx, time.Millisecond, func() (held, bool, error) { return f.try(ctx, name) })
+	return polling(ctx, f, name)
 }
 
 func (f *floorRueidis) try(ctx context.Context, name string) (held, bool, error) {
@@ -167,7 +162,7 @@ func openBare(to target, ttl time.Duration) (locker, error) {
 }
 
 func (b *bare) lock(ctx context.Context, name string) (held, error) {
-	return polling(ctx, time.Millisecond, func() (held, bool, error) { return b.try(ctx, name) })
+	return polling(ctx, b, name)
 }
 
 func (b *bare) try(ctx context.Context, name string) (held, bool, error) {
@@ -403,26 +398,22 @@ func within(limit time.Duration, what string, f func()) error {
 
 // warm locks and unlocks once.
 func warm(l locker) error {
-	var err error
-	late := within(patienceWithPeers, "the first lock", func() {
-		var h held
-		if h, err = l.lock(context.Background(), "warm up"); err == nil {
+	return each(1, 1, "the first lock", func(int) error {
+		h, err := l.lock(context.Background(), "warm up")
+		if err == nil {
 			h.release()
 		}
+		return err
 	})
-	if late != nil {
-		return late
-	}
-	return err
 }
 
 // polling tries until it has the lock, with pauses between.
-func polling(ctx context.Context, every time.Duration, try func() (held, bool, error)) (held, error) {
+func polling(ctx context.Context, l locker, name string) (held, error) {
 	for {
-		if h, ok, err := try(); ok || err != nil {
+		if h, ok, err := l.try(ctx, name); ok || err != nil {
 			return h, err
 		}
-		if err := pause(ctx, every); err != nil {
+		if err := pause(ctx, time.Millisecond); err != nil {
 			return held{}, err
 		}
 	}
