@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -152,7 +153,7 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 		servers = map[string]rueidis.Client{addr: client}
 	}
 	var masters []*node
-	for _, at := range slices.Sorted(keysOf(servers)) {
+	for _, at := range slices.Sorted(maps.Keys(servers)) {
 		n := &node{addr: at, client: servers[at], conn: redlatchrueidis.New(servers[at], at)}
 		v.server(ctx, n, cluster)
 		v.shards = cluster && v.shards
@@ -190,16 +191,6 @@ func (v *visit) size(ctx context.Context, n *node) {
 	}
 	if size, err := m.AsInt64(); err == nil {
 		v.keys += size
-	}
-}
-
-func keysOf(servers map[string]rueidis.Client) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for at := range servers {
-			if !yield(at) {
-				return
-			}
-		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/protocol/address"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
 // admin is the supervisor's own connection to the servers, which no fault strikes but those of the
@@ -29,12 +31,8 @@ func openAdmin(urls []string) (*admin, error) {
 			return nil, fmt.Errorf("the Redis URL cannot be used: %w: %w", redlatch.ErrInvalid, err)
 		}
 		o.DisableCache = true
-		if o.Dialer.Timeout == 0 {
-			o.Dialer.Timeout = 3 * time.Second
-		}
-		if o.ConnWriteTimeout == 0 {
-			o.ConnWriteTimeout = 5 * time.Second
-		}
+		o.Dialer.Timeout = cmp.Or(o.Dialer.Timeout, 3*time.Second)
+		o.ConnWriteTimeout = cmp.Or(o.ConnWriteTimeout, 5*time.Second)
 		c, err := rueidis.NewClient(o)
 		if err != nil {
 			a.close()
@@ -124,7 +122,7 @@ func (a *admin) versions(ctx context.Context) string {
 func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client, key string) error) error {
 	for _, c := range a.masters(ctx) {
 		// Siblings of a key begin with a brace: {prefix name}:fence.
-		for _, pattern := range []string{escape(prefix) + "*", "{" + escape(prefix) + "*"} {
+		for _, pattern := range []string{keys.Escape(prefix) + "*", "{" + keys.Escape(prefix) + "*"} {
 			for cursor := uint64(0); ; {
 				bounded, cancel := bound(ctx)
 				page, err := c.Do(bounded, c.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
@@ -144,11 +142,6 @@ func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client
 		}
 	}
 	return nil
-}
-
-// escape has a glob pattern match a text alone.
-func escape(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
 func (a *admin) keys(ctx context.Context, prefix string) (all []string, err error) {
