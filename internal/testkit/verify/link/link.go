@@ -248,13 +248,10 @@ func (c *conn) hold(came time.Time, delay func(Harm) time.Duration) {
 		case <-timer.C:
 		case <-again:
 		case <-c.closed:
+			timer.Stop()
+			return
 		}
 		timer.Stop()
-		select {
-		case <-c.closed:
-			return
-		default:
-		}
 	}
 }
 
