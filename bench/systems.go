@@ -295,8 +295,7 @@ func (s *syncs) try(ctx context.Context, name string) (held, bool, error) {
 
 // notGot reports whether redsync says that the lock is taken, or that it gave up.
 func notGot(err error) bool {
-	taken := (*redsync.ErrTaken)(nil)
-	return errors.As(err, &taken) || errors.Is(err, redsync.ErrFailed)
+	return errors.As(err, new(*redsync.ErrTaken)) || errors.Is(err, redsync.ErrFailed)
 }
 
 func (s *syncs) close() {
@@ -386,12 +385,10 @@ func within(limit time.Duration, what string, f func()) error {
 		defer close(done)
 		f()
 	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-done:
 		return nil
-	case <-timer.C:
+	case <-time.After(limit):
 		return fmt.Errorf("%s has not ended after %v", what, limit)
 	}
 }
@@ -420,10 +417,8 @@ func polling(ctx context.Context, l locker, name string) (held, error) {
 }
 
 func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
