@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 const (
@@ -61,11 +62,5 @@ func measure(f func()) (took time.Duration) {
 // eventually waits until f succeeds.
 func eventually(t *testing.T, what string, f func() error) {
 	t.Helper()
-	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if err = f(); err == nil {
-			return
-		}
-	}
-	t.Fatalf("%s: %v after %v", what, err, patience)
+	check.OK(t, what, servers.Eventually(t.Context(), f))
 }

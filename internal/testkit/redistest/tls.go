@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // StartTLS is [Start] for a server that speaks TLS alone, with a certificate of an authority made
@@ -37,10 +39,7 @@ func StartMutualTLS(t testing.TB, args ...string) (s *Server, ca, cert, key stri
 func startTLS(t testing.TB, asks string, args []string) (*Server, *tls.Config, string) {
 	t.Helper()
 	dir := t.TempDir()
-	config, err := certificates(dir)
-	if err != nil {
-		t.Fatalf("redistest: certificates: %v", err)
-	}
+	config := check.Value(certificates(dir)).OK(t)
 	if asks == "no" {
 		config.Certificates = nil
 	}

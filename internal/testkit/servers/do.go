@@ -76,28 +76,18 @@ func readReply(r *bufio.Reader) (string, error) {
 			return "", err
 		}
 		if kind == '$' {
-			return readText(r, n)
+			text := make([]byte, n+len("\r\n"))
+			_, err := io.ReadFull(r, text)
+			return string(text[:n]), err
 		}
-		return readList(r, n)
+		items := make([]string, n)
+		for i := range items {
+			if items[i], err = readReply(r); err != nil {
+				return "", err
+			}
+		}
+		return strings.Join(items, "\n"), nil
 	default:
 		return "", fmt.Errorf("no RESP2 reply: %q", line)
 	}
-}
-
-func readText(r *bufio.Reader, n int) (string, error) {
-	text := make([]byte, n+len("\r\n"))
-	_, err := io.ReadFull(r, text)
-	return string(text[:n]), err
-}
-
-func readList(r *bufio.Reader, n int) (string, error) {
-	items := make([]string, n)
-	for i := range items {
-		item, err := readReply(r)
-		if err != nil {
-			return "", err
-		}
-		items[i] = item
-	}
-	return strings.Join(items, "\n"), nil
 }

@@ -243,15 +243,12 @@ func (c *conn) hold(came time.Time, delay func(Harm) time.Duration) {
 		if left <= 0 {
 			return
 		}
-		timer := time.NewTimer(left)
 		select {
-		case <-timer.C:
+		case <-time.After(left):
 		case <-again:
 		case <-c.closed:
-			timer.Stop()
 			return
 		}
-		timer.Stop()
 	}
 }
 
