@@ -194,13 +194,11 @@ func (s *sweep) rest(d time.Duration, amid bool) bool {
 		case !amid && (wait <= 0 || left < wait):
 			wait = left // without viewers, the next look can wait
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-woken:
 		case <-p.closing.Done():
 		}
-		timer.Stop()
 	}
 }
 
