@@ -238,7 +238,7 @@ func (w *worker) acquired(lease *redlatch.Lease) {
 	if !w.fell.IsZero() {
 		took := time.Since(w.fell)
 		w.fell = time.Time{}
-		w.history.tookOver(took)
+		w.history.takeover.Store(took.Milliseconds())
 		e.Kind = TookOver
 		e.Text = fmt.Sprintf("acquires: the lease of the crashed worker expired, %v after the crash", took.Round(time.Millisecond))
 	}
@@ -276,7 +276,7 @@ func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func(
 	end()
 	w.counter.passes(ctx, token)
 	if err := w.counter.Add(token); err != nil {
-		w.history.refused()
+		w.history.refused.Add(1)
 		w.tell(Event{Worker: w.number, Kind: Refused, Token: token, Text: "wakes up and writes: refused, " + err.Error()})
 	}
 }

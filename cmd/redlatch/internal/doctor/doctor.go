@@ -212,8 +212,7 @@ func (n *node) text(ctx context.Context, command ...string) (string, error) {
 
 // clean is an error without what says only where it passed.
 func clean(err error) string {
-	var refused *rueidis.RedisError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return refused.Error()
 	}
 	return strings.ReplaceAll(err.Error(), "\n", "; ")

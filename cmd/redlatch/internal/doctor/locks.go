@@ -95,8 +95,8 @@ func (v *visit) rights(ctx context.Context, n *node) {
 	for moved := true; moved && ctx.Err() == nil; { // until the key is one of those that the node of a cluster has
 		probe := keys.Grants(v.Prefix, "doctor-"+rand.Text())
 		r = n.conn.Eval(ctx, conn.Call{Script: try, Keys: []string{probe}, Args: access.Scripted(v.shards)})[0]
-		var refused *conn.ReplyError
-		moved = errors.As(r.Err, &refused) && strings.HasPrefix(refused.Text, "MOVED")
+		refused, ok := errors.AsType[*conn.ReplyError](r.Err)
+		moved = ok && strings.HasPrefix(refused.Text, "MOVED")
 	}
 	if r.Err != nil {
 		v.lacks(n, "scripts cannot be run: "+clean(r.Err))

@@ -194,7 +194,7 @@ func (a *admin) awaitWrites(ctx context.Context, keys []string) error {
 	defer cancel()
 	for _, c := range a.clients {
 		for _, key := range keys {
-			err := patient(ctx, writesPatience, func() error {
+			err := patient(ctx, func() error {
 				once, cancel := context.WithTimeout(ctx, 2*time.Second)
 				defer cancel()
 				return c.Do(once, c.B().Set().Key(key).Value("").PxMilliseconds(200).Build()).Error()
@@ -207,12 +207,12 @@ func (a *admin) awaitWrites(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// patient repeats f until it succeeds, for a while.
-func patient(ctx context.Context, limit time.Duration, f func() error) error {
-	for end := time.Now().Add(limit); ; {
+// patient repeats f until it succeeds, or ctx is done.
+func patient(ctx context.Context, f func() error) error {
+	for {
 		err := f()
-		if err == nil || time.Now().After(end) {
-			return err
+		if err == nil {
+			return nil
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):

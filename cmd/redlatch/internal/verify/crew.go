@@ -291,6 +291,6 @@ func (c *crew) progress() Progress {
 
 // killed reports whether a process ended by a signal, as one does that is killed.
 func killed(err error) bool {
-	var exit *exec.ExitError
-	return errors.As(err, &exit) && exit.ExitCode() == -1
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	return ok && exit.ExitCode() == -1
 }
