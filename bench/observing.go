@@ -70,19 +70,19 @@ func (o observer) system() system {
 	return system{name: o.name, wire: scripts, open: func(to target, ttl time.Duration) (locker, error) {
 		by, err := o.make()
 		if err != nil {
-			return nil, err
+			return locker{}, err
 		}
 		return by.open(to, ttl)
 	}}
 }
 
 // open opens redlatch on one server, seen by this observer.
-func (s seen) open(to target, ttl time.Duration) (*latches, error) {
+func (s seen) open(to target, ttl time.Duration) (locker, error) {
 	options := redlatchOptions(ttl)
 	options.RequestTimeout = 10 * time.Second // on a machine that others use, too
 	options.Hook, options.WrapConn = s.hook, s.wrap
 	client, err := redlatch.Open(context.Background(), "redis://"+to.Addrs[0], options)
-	return &latches{client, s.close}, err
+	return latches(client, s.close), err
 }
 
 // answering is a connection that answers at once.
