@@ -12,15 +12,16 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Server keeps the registers. Safe for concurrent use.
 type Server struct {
-	listener net.Listener
+	listener  net.Listener
+	handOvers atomic.Int64
 
-	mu        sync.Mutex // guards what is below
-	all       map[string]*cell
-	handOvers int64
+	mu  sync.Mutex // guards all
+	all map[string]*cell
 }
 
 // cell is one register.
@@ -92,7 +93,7 @@ func (s *Server) answer(worker string, a access) reply {
 	ok := a.Token != 0 && a.Token >= r.newest
 	if ok {
 		if r.worker != "" && r.worker != worker {
-			s.handOvers++
+			s.handOvers.Add(1)
 		}
 		r.worker = worker
 		r.newest = a.Token // also when it reads: else a late write could come between a read and its write
@@ -110,11 +111,7 @@ func (s *Server) answer(worker string, a access) reply {
 }
 
 // HandOvers returns how often a register went from one worker to another.
-func (s *Server) HandOvers() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handOvers
-}
+func (s *Server) HandOvers() int64 { return s.handOvers.Load() }
 
 // Result is how a register stands at the end.
 type Result struct {
