@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -75,17 +76,18 @@ type run struct {
 	history history
 	workers []*worker
 
-	mu    sync.Mutex // guards what is below
-	crash bool       // the next holder is to crash
-	stall bool       // the next holder is to stall
-	fell  time.Time  // when one crashed, until the lock is taken over; else zero
-	told  [Refused + 1]bool
+	crash atomic.Bool // the next holder is to crash
+	stall atomic.Bool // the next holder is to stall
+
+	mu   sync.Mutex // guards what is below
+	fell time.Time  // when one crashed, until the lock is taken over; else zero
+	told [Refused + 1]bool
 }
 
 // Run runs the demo for its duration, and for longer while a part of it has not happened. It returns
 // what came of it, also when ctx ends it early. The error tells of what kept it from running.
 func Run(ctx context.Context, c Config) (Verdict, error) {
-	r := newRun(c, TTL(c.Duration))
+	r := newRun(c)
 	ctx, cancel := r.lasting(ctx, r.complete)
 	defer cancel()
 	r.after(ctx, crashAt, &r.crash)
@@ -108,10 +110,10 @@ func Run(ctx context.Context, c Config) (Verdict, error) {
 	return r.history.verdict(&r.counter, c.Workers), errors.Join(errs...)
 }
 
-// newRun begins a demo with leases of that TTL, under a prefix of its own, so that demos on a shared
+// newRun begins a demo, under a prefix of its own, so that demos on a shared
 // server leave each other alone. All that stays behind is the fence key, for an hour.
-func newRun(c Config, ttl time.Duration) *run {
-	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: ttl}
+func newRun(c Config) *run {
+	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: TTL(c.Duration)}
 }
 
 // lasting returns a context that is done when the duration has passed and all has happened.
@@ -146,22 +148,9 @@ func (r *run) dismiss() {
 }
 
 // after sets a flag when that part of the duration has passed.
-func (r *run) after(ctx context.Context, part float64, flag *bool) {
-	timer := time.AfterFunc(time.Duration(part*float64(r.Duration)), func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		*flag = true
-	})
+func (r *run) after(ctx context.Context, part float64, flag *atomic.Bool) {
+	timer := time.AfterFunc(time.Duration(part*float64(r.Duration)), func() { flag.Store(true) })
 	context.AfterFunc(ctx, func() { timer.Stop() })
-}
-
-// claim reports whether a flag is set, and clears it.
-func (r *run) claim(flag *bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	claimed := *flag
-	*flag = false
-	return claimed
 }
 
 // worker stands for a process.
@@ -214,9 +203,9 @@ func (w *worker) hold(ctx context.Context, lease *redlatch.Lease) error {
 	end := w.history.begin(w.number, 0, lease)
 	w.acquired(lease)
 	switch {
-	case w.claim(&w.crash):
+	case w.crash.Swap(false):
 		return w.fall(ctx, lease)
-	case w.claim(&w.stall):
+	case w.stall.Swap(false):
 		w.sleepwalk(ctx, lease, end)
 		return nil
 	}

@@ -50,7 +50,7 @@ type slotScene struct {
 // it early. The error tells of what kept it from running.
 func playSlots(ctx context.Context, c Config) (Report, error) {
 	c.Workers = slotWorkers
-	s := &slotScene{run: newRun(c, TTL(c.Duration))}
+	s := &slotScene{run: newRun(c)}
 	defer s.dismiss()
 	if err := s.hire(); err != nil {
 		return Report{}, err
