@@ -413,7 +413,7 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 		}
 		return err
 	}
-	c, err := child.Start(r.command(h, path), lease.Deadline())
+	c, err := child.Start(r.command(h, path), r.will(h), lease.Deadline())
 	if err != nil {
 		_ = h.release(ctx) // if it fails, it expires
 		if errors.Is(err, child.ErrGuard) {
@@ -441,9 +441,9 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	return r.outcome(status, cause, &k, err)
 }
 
-func (r *run) command(lease *held, path string) child.Command {
-	return child.Command{
-		Path: path, Args: r.argv, Will: r.will(lease), Stdin: r.app.Stdin, Stdout: r.app.Stdout, Stderr: r.app.Stderr,
+func (r *run) command(lease *held, path string) *exec.Cmd {
+	return &exec.Cmd{
+		Path: path, Args: r.argv, Stdin: r.app.Stdin, Stdout: r.app.Stdout, Stderr: r.app.Stderr,
 		Env: append(append(environment(r.keepPassword), lease.env...),
 			"REDLATCH_NAME="+lease.Name(),
 			"REDLATCH_TOKEN="+strconv.FormatInt(lease.Token(), 10),
