@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -110,12 +109,7 @@ func (d *deployment) connections() (n float64) {
 
 // info returns the fields of a section of INFO.
 func info(server *redistest.Server, section string) map[string]string {
-	fields := make(map[string]string)
-	for line := range strings.Lines(server.Do("INFO", section)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		fields[key] = value
-	}
-	return fields
+	return servers.Fields(server.Do("INFO", section))
 }
 
 // field returns the sum of these fields of a section of INFO.

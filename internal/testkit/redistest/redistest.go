@@ -147,16 +147,9 @@ func (s *Server) DoErr(args ...string) (string, error) { return s.s.Do(context.B
 // one AUTH if there is a password.
 func (s *Server) Commands() int64 {
 	s.helper()
-	info := s.Do("INFO", "stats")
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "total_commands_processed:"); ok {
-			n, err := strconv.ParseInt(value, 10, 64)
-			s.check("total_commands_processed", err)
-			return n
-		}
-	}
-	s.fail("INFO stats lacks total_commands_processed:\n%s", info)
-	return 0
+	n, err := strconv.ParseInt(servers.Fields(s.Do("INFO", "stats"))["total_commands_processed"], 10, 64)
+	s.check("total_commands_processed", err)
+	return n
 }
 
 // AwaitInfo returns when this section of INFO contains the text.

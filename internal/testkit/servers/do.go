@@ -39,6 +39,16 @@ func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
 	return roundTrip(c, r, args...)
 }
 
+// Fields returns the fields of an INFO, or of what is written like one.
+func Fields(info string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields[key] = value
+	}
+	return fields
+}
+
 func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	if s.TLS != nil {
 		return (&tls.Dialer{Config: s.TLS}).DialContext(ctx, "tcp", s.at)

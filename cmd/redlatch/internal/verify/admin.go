@@ -17,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/protocol/address"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 // admin is the supervisor's own connection to the servers, which no fault strikes but those of the
@@ -104,16 +105,12 @@ func (a *admin) versions(ctx context.Context) string {
 		if err != nil {
 			continue // whatever keeps it from telling is found later, or nothing is
 		}
-		name, version := "Redis", ""
-		for line := range strings.Lines(info) {
-			switch field, value, _ := strings.Cut(strings.TrimSpace(line), ":"); {
-			case field == "valkey_version":
-				name, version = "Valkey", value
-			case field == "redis_version" && version == "":
-				version = value
-			}
+		fields := servers.Fields(info)
+		version := "Redis " + fields["redis_version"]
+		if valkey, ok := fields["valkey_version"]; ok {
+			version = "Valkey " + valkey
 		}
-		found[name+" "+version] = true
+		found[version] = true
 	}
 	return joined(found)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -333,11 +334,7 @@ func flushScripts(ctx context.Context, r *run) (flushed int64, what string, err 
 // cachedScripts returns how many scripts a server knows.
 func cachedScripts(ctx context.Context, c rueidis.Client) (n int64, err error) {
 	info, err := do(ctx, c, "INFO", "memory")
-	for line := range strings.Lines(info) {
-		if _, e := fmt.Sscanf(line, "number_of_cached_scripts:%d", &n); e == nil {
-			return n, nil
-		}
-	}
+	n, _ = strconv.ParseInt(servers.Fields(info)["number_of_cached_scripts"], 10, 64)
 	return n, err
 }
 
