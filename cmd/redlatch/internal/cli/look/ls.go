@@ -174,7 +174,7 @@ func where(pattern, prefix string) string {
 // long.
 func collect(ctx context.Context, a *app.App, client *redlatch.Client, pattern string) ([]redlatch.LockInfo, error) {
 	var keys, names atomic.Int64
-	defer pace.Every(time.Second, 5*time.Second, func() {
+	defer progress(func() {
 		a.Say("still looking: %d names in use among the %d matching keys so far", names.Load(), keys.Load())
 	})()
 	var locks []redlatch.LockInfo
@@ -188,3 +188,6 @@ func collect(ctx context.Context, a *app.App, client *redlatch.Client, pattern s
 	}
 	return locks, nil
 }
+
+// progress calls say after a second, and then every few seconds, until stop is called.
+func progress(say func()) (stop func()) { return pace.Every(time.Second, 5*time.Second, say) }
