@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -108,16 +107,17 @@ func (d *deployment) connections() (n float64) {
 	return n
 }
 
+// info returns the fields of a section of INFO.
+func info(server *redistest.Server, section string) map[string]string {
+	return servers.Fields(server.Do("INFO", section))
+}
+
 // field returns the sum of these fields of a section of INFO.
 func field(server *redistest.Server, section string, fields ...string) (total float64) {
-	for line := range strings.Lines(server.Do("INFO", section)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		for _, f := range fields {
-			if f == key {
-				n, _ := strconv.ParseFloat(value, 64)
-				total += n
-			}
-		}
+	all := info(server, section)
+	for _, f := range fields {
+		n, _ := strconv.ParseFloat(all[f], 64)
+		total += n
 	}
 	return total
 }

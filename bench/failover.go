@@ -45,7 +45,7 @@ func (w failover) run(d *deployment, sys system) (sample, error) {
 		return nil, err
 	}
 	defer holder.kill()
-	if err := holder.await("held"); err != nil {
+	if err := await(holder.out, "held"); err != nil {
 		return nil, err
 	}
 	l, err := sys.open(d.target(), w.ttl)

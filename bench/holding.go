@@ -29,7 +29,7 @@ func (w holding) run(d *deployment, sys system) (sample, error) {
 		return nil, err
 	}
 
-	locks, names := make([]held, w.locks), heldNames(w.locks)
+	locks, names := make([]held, w.locks), namesOf("held ", w.locks)
 	before, goroutines := memory(), runtime.NumGoroutine()
 	if err := lockAll(l, names, locks, openers); err != nil {
 		return nil, err
@@ -39,57 +39,59 @@ func (w holding) run(d *deployment, sys system) (sample, error) {
 	m.begin()
 	time.Sleep(w.ttl * 3 / 2)
 	spent := m.end()
-	kept := 0.0
-	for _, h := range locks {
-		if h.still() {
-			kept++
-		}
-	}
-	s["kept"] = kept
+	s["kept"] = float64(stillHeld(locks))
 	s["client"], s["redis"] = spent.client/spent.seconds/1e4, spent.redis/spent.seconds/1e4
 	s["commands"], s["reads"] = spent.commands/spent.seconds, spent.reads/spent.seconds
 	return s, releaseAll(locks)
 }
 
-// heldNames returns so many names.
-func heldNames(n int) []string {
+// namesOf returns so many names that begin with a prefix.
+func namesOf(prefix string, n int) []string {
 	names := make([]string, n)
 	for i := range names {
-		names[i] = "held " + strconv.Itoa(i)
+		names[i] = prefix + strconv.Itoa(i)
 	}
 	return names
 }
 
 // lockAll locks each name, on so many goroutines, and puts its lock at the same place.
 func lockAll(l locker, names []string, locks []held, openers int) error {
-	errs := make([]error, openers)
-	var all sync.WaitGroup
-	for o := range openers {
-		all.Go(func() {
-			for i := o; i < len(names) && errs[o] == nil; i += openers {
-				locks[i], errs[o] = l.lock(context.Background(), names[i])
-			}
-		})
-	}
-	patience := patienceWithPeers + time.Duration(len(names))*2*time.Millisecond
-	if err := within(patience, "locking "+plural(len(names), "free name"), all.Wait); err != nil {
+	return each(len(names), openers, "locking "+plural(len(names), "free name"), func(i int) (err error) {
+		locks[i], err = l.lock(context.Background(), names[i])
 		return err
+	})
+}
+
+// stillHeld counts the locks that are held.
+func stillHeld(locks []held) (n int) {
+	for _, h := range locks {
+		if h.still() {
+			n++
+		}
 	}
-	return errors.Join(errs...)
+	return n
 }
 
 // releaseAll releases them.
 func releaseAll(locks []held) error {
+	return each(len(locks), openers, "unlocking", func(i int) error { locks[i].release(); return nil })
+}
+
+// each calls do for each number below n, on so many goroutines, of which each ends at its first error.
+func each(n, goroutines int, what string, do func(i int) error) error {
+	errs := make([]error, goroutines)
 	var all sync.WaitGroup
-	for o := range openers {
+	for o := range goroutines {
 		all.Go(func() {
-			for i := o; i < len(locks); i += openers {
-				locks[i].release()
+			for i := o; i < n && errs[o] == nil; i += goroutines {
+				errs[o] = do(i)
 			}
 		})
 	}
-	patience := patienceWithPeers + time.Duration(len(locks))*2*time.Millisecond
-	return within(patience, "unlocking", all.Wait)
+	if err := within(patienceWithPeers+time.Duration(n)*2*time.Millisecond, what, all.Wait); err != nil {
+		return err
+	}
+	return errors.Join(errs...)
 }
 
 // memory is the heap and the stacks in use, in bytes.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -27,11 +26,7 @@ func (w idling) run(d *deployment, sys system) (sample, error) {
 	defer holder.close()
 	// Names of its own: an attempt that another library called off may still be on its way, and would
 	// leave one of these taken until its TTL has passed.
-	name := func(i int) string { return "idle " + sys.name + " " + strconv.Itoa(i) }
-	locks, names := make([]held, w.names), make([]string, w.names)
-	for i := range names {
-		names[i] = name(i)
-	}
+	locks, names := make([]held, w.names), namesOf("idle "+sys.name+" ", w.names)
 	if err := lockAll(holder, names, locks, openers); err != nil {
 		return nil, err
 	}
@@ -46,9 +41,9 @@ func (w idling) run(d *deployment, sys system) (sample, error) {
 			return nil, err
 		}
 		defer l.close()
-		for i := range w.names {
+		for _, name := range names {
 			all.Go(func() {
-				if _, err := l.lock(ctx, name(i)); ctx.Err() == nil {
+				if _, err := l.lock(ctx, name); ctx.Err() == nil {
 					select {
 					case ended <- fmt.Errorf("a wait for a lock that is held ended: %w", err):
 					default:

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,8 +18,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 func main() {
@@ -136,7 +135,7 @@ func (p part) measure(f form, scenes, systems func(string) bool) (*measured, err
 		return nil, err
 	}
 	defer d.stop()
-	m := newMeasured(p.name, version(d.servers[0]))
+	m := newMeasured(p.name, cmp.Or(info(d.servers[0], "server")["redis_version"], "unknown"))
 	for _, s := range p.scenes(d, f) {
 		if wanted(s) {
 			show(s, m.play(s, systems))
@@ -144,13 +143,4 @@ func (p part) measure(f form, scenes, systems func(string) bool) (*measured, err
 	}
 	fmt.Printf("\n%s took %s\n", p.name, time.Since(begun).Round(time.Second))
 	return m, nil
-}
-
-func version(server *redistest.Server) string {
-	for line := range strings.Lines(server.Do("INFO", "server")) {
-		if v, ok := strings.CutPrefix(line, "redis_version:"); ok {
-			return strings.TrimSpace(v)
-		}
-	}
-	return "unknown"
 }

@@ -76,8 +76,11 @@ func (m *meter) end() spent {
 	s.switches, s.cycles.switches = m.switched()-m.switches, m.sofar()-m.began.switches
 	s.reads = m.info("stats", "total_reads_processed") - m.reads
 	for _, server := range m.servers {
+		sent := info(server, "commandstats")
 		for _, name := range m.wire {
-			s.commands += calls(server, name)
+			calls, _, _ := strings.Cut(strings.TrimPrefix(sent["cmdstat_"+name], "calls="), ",")
+			n, _ := strconv.ParseFloat(calls, 64)
+			s.commands += n
 		}
 	}
 	s.cycles.wire = m.sofar() - m.began.wire
@@ -133,25 +136,14 @@ func (m *meter) switched() float64 {
 	return total
 }
 
-// calls returns how often a server was sent a command since begin.
-func calls(server *redistest.Server, name string) float64 {
-	for line := range strings.Lines(server.Do("INFO", "commandstats")) {
-		if rest, ok := strings.CutPrefix(line, "cmdstat_"+name+":calls="); ok {
-			calls, _, _ := strings.Cut(rest, ",")
-			n, _ := strconv.ParseFloat(calls, 64)
-			return n
-		}
-	}
-	return 0
-}
-
-// quantile is in microseconds.
-func quantile(times []time.Duration, q float64) float64 {
+// quantile returns one of times, divided by 1000: of nanoseconds in microseconds, of microseconds in
+// milliseconds.
+func quantile[T ~int32 | ~int64](times []T, q float64) float64 {
 	if len(times) == 0 {
 		return 0
 	}
 	slices.Sort(times)
-	return float64(times[min(int(q*float64(len(times))), len(times)-1)].Nanoseconds()) / 1000
+	return float64(times[min(int(q*float64(len(times))), len(times)-1)]) / 1000
 }
 
 // ping returns the median round trip of n times PING, on a connection that does nothing else.

@@ -70,14 +70,19 @@ func (o observer) system() system {
 	return system{name: o.name, wire: scripts, open: func(to target, ttl time.Duration) (locker, error) {
 		by, err := o.make()
 		if err != nil {
-			return nil, err
+			return locker{}, err
 		}
-		options := redlatchOptions(ttl)
-		options.RequestTimeout = 10 * time.Second // on a machine that others use, too
-		options.Hook, options.WrapConn = by.hook, by.wrap
-		client, err := redlatch.Open(context.Background(), "redis://"+to.Addrs[0], options)
-		return &latches{client, by.close}, err
+		return by.open(to, ttl)
 	}}
+}
+
+// open opens redlatch on one server, seen by this observer.
+func (s seen) open(to target, ttl time.Duration) (locker, error) {
+	options := redlatchOptions(ttl)
+	options.RequestTimeout = 10 * time.Second // on a machine that others use, too
+	options.Hook, options.WrapConn = s.hook, s.wrap
+	client, err := redlatch.Open(context.Background(), "redis://"+to.Addrs[0], options)
+	return latches(client, s.close), err
 }
 
 // answering is a connection that answers at once.
@@ -217,17 +222,13 @@ func extending(d *deployment, locks int, ttl time.Duration, turns int) error {
 		defer s.close()
 		by.all = append(by.all, s)
 	}
-	options := redlatchOptions(ttl)
-	options.RequestTimeout = 10 * time.Second // on a machine that others use, too
-	options.Hook, options.WrapConn = by.hook, by.wrap
-	client, err := redlatch.Open(context.Background(), "redis://"+d.target().Addrs[0], options)
+	l, err := seen{by.hook, by.wrap, func() {}}.open(d.target(), ttl)
 	if err != nil {
 		return err
 	}
-	l := &latches{client, func() {}}
 	defer l.close()
 	all := make([]held, locks)
-	if err := lockAll(l, heldNames(locks), all, 16*openers); err != nil {
+	if err := lockAll(l, namesOf("held ", locks), all, 16*openers); err != nil {
 		return err
 	}
 	time.Sleep(ttl / 3) // until extends are as they go on
@@ -255,12 +256,7 @@ func extending(d *deployment, locks int, ttl time.Duration, turns int) error {
 			alone[i] = append(alone[i], extend)
 		}
 	}
-	kept := 0
-	for _, h := range all {
-		if h.still() {
-			kept++
-		}
-	}
+	kept := stillHeld(all)
 	fmt.Printf("\n%s held with a TTL of %v, of which %d were kept; %s\n%-16s %10s %10s %11s %26s %10s %8s\n", plural(locks, "lease"), ttl, kept, plural(turns, "turn"),
 		"", "% of core", "µs/extend", "more", "median", "by itself", "share")
 	for i, o := range observers {

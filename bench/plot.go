@@ -28,22 +28,29 @@ type lines struct {
 	xName, yName            string
 }
 
-// shown is the systems of the plots, as many as can be told apart, and what the plots call them.
-// The tables have all of them.
-var shown = []struct{ system, name string }{
-	{"redlatch", "redlatch"},
-	{"redlatch, strict order", "redlatch, strict order"},
-	{"redsync rueidis", "redsync"},
-	{"bsm/redislock", "bsm/redislock"},
-	{"rueidislock", "rueidislock"},
-	{"scan of SET NX", "scan of SET NX"},
-	{"floor rueidis", "two bare commands"},
+// look is how the plots show a system. redlatch has the same strong colour everywhere, the others have
+// quiet ones, and each line is named at its end.
+type look struct {
+	system, name string
+	light, dark  color.Color
+	dashes       []vg.Length // of a line that is not a plain one: a floor, or a mode of redlatch
+}
+
+// shown is the systems of the plots, as many as can be told apart. The tables have all of them.
+var shown = []look{
+	{"redlatch", "redlatch", hex(0xc4314b), hex(0xff6b81), nil},
+	{"redlatch, strict order", "redlatch, strict order", hex(0xc4314b), hex(0xff6b81), []vg.Length{vg.Points(6), vg.Points(3)}},
+	{"redsync rueidis", "redsync", hex(0x8a6d3b), hex(0xc9a86a), nil},
+	{"bsm/redislock", "bsm/redislock", hex(0x4f7f5b), hex(0x7fb38b), nil},
+	{"rueidislock", "rueidislock", hex(0x6b6fa8), hex(0x9aa0dc), nil},
+	{"scan of SET NX", "scan of SET NX", hex(0x59636e), hex(0x9198a1), nil},
+	{"floor rueidis", "two bare commands", hex(0x8c959f), hex(0x7d8590), []vg.Length{vg.Points(2), vg.Points(3)}},
 }
 
 // series is a system's points in a plot.
 type series struct {
-	system, name string
-	points       plotter.XYs
+	look
+	points plotter.XYs
 }
 
 // plots draws all plots for which there are results, for light pages and for dark ones.
@@ -69,7 +76,7 @@ func (r *report) plots(dir string) error {
 		var all []series
 		for _, s := range shown {
 			if points := r.points(l, s.system); len(points) > 0 {
-				all = append(all, series{s.system, s.name, points})
+				all = append(all, series{s, points})
 			}
 		}
 		if len(all) == 0 {
@@ -93,47 +100,19 @@ func (r *report) points(l lines, system string) (points plotter.XYs) {
 	return points
 }
 
-// How a plot looks. redlatch has the same strong colour everywhere, the others have quiet ones, and
-// each line is named at its end.
-
 // theme is the colours of a page.
 type theme struct {
 	ground, ink, quiet, grid color.Color
-	lines                    map[string]color.Color // by system
+	line                     func(look) color.Color
 }
 
 var (
-	light = theme{
-		ground: hex(0xffffff), ink: hex(0x1f2328), quiet: hex(0x59636e), grid: hex(0xe3e7eb),
-		lines: map[string]color.Color{
-			"redlatch": hex(0xc4314b), "redlatch, strict order": hex(0xc4314b),
-			"redsync rueidis": hex(0x8a6d3b), "bsm/redislock": hex(0x4f7f5b), "rueidislock": hex(0x6b6fa8),
-			"scan of SET NX": hex(0x59636e), "floor rueidis": hex(0x8c959f),
-		},
-	}
-	dark = theme{
-		ground: hex(0x0d1117), ink: hex(0xe6edf3), quiet: hex(0x9198a1), grid: hex(0x262c34),
-		lines: map[string]color.Color{
-			"redlatch": hex(0xff6b81), "redlatch, strict order": hex(0xff6b81),
-			"redsync rueidis": hex(0xc9a86a), "bsm/redislock": hex(0x7fb38b), "rueidislock": hex(0x9aa0dc),
-			"scan of SET NX": hex(0x9198a1), "floor rueidis": hex(0x7d8590),
-		},
-	}
+	light = theme{hex(0xffffff), hex(0x1f2328), hex(0x59636e), hex(0xe3e7eb), func(l look) color.Color { return l.light }}
+	dark  = theme{hex(0x0d1117), hex(0xe6edf3), hex(0x9198a1), hex(0x262c34), func(l look) color.Color { return l.dark }}
 )
 
 func hex(rgb uint32) color.Color {
 	return color.RGBA{R: uint8(rgb >> 16), G: uint8(rgb >> 8), B: uint8(rgb), A: 0xff}
-}
-
-// dashes returns the pattern of a line that is not a plain one: a floor, or a mode of redlatch.
-func dashes(system string) []vg.Length {
-	switch system {
-	case "floor rueidis":
-		return []vg.Length{vg.Points(2), vg.Points(3)}
-	case "redlatch, strict order":
-		return []vg.Length{vg.Points(6), vg.Points(3)}
-	}
-	return nil
 }
 
 const (
@@ -160,12 +139,12 @@ func render(l lines, all []series, t theme, file string) error {
 		if err != nil {
 			return err
 		}
-		line.Color, points.Color, points.Shape = t.lines[s.system], t.lines[s.system], draw.CircleGlyph{}
+		line.Color, points.Color, points.Shape = t.line(s.look), t.line(s.look), draw.CircleGlyph{}
 		line.Width, points.Radius = vg.Points(1.3), vg.Points(2)
 		if s.system == "redlatch" {
 			line.Width, points.Radius = vg.Points(2.6), vg.Points(3)
 		}
-		line.Dashes = dashes(s.system)
+		line.Dashes = s.dashes
 		p.Add(line, points)
 	}
 	canvas := vgsvg.New(width, height)
@@ -218,7 +197,7 @@ func (t theme) names(p *plot.Plot, area draw.Canvas, all []series) {
 	style := p.X.Label.TextStyle
 	style.XAlign, style.YAlign = text.XLeft, text.YCenter
 	for _, n := range names {
-		style.Color = t.lines[n.system]
+		style.Color = t.line(n.look)
 		x := area.Max.X + vg.Points(6)
 		if n.y != n.from {
 			area.StrokeLine2(draw.LineStyle{Color: t.grid, Width: vg.Points(1)}, x, n.from, x+vg.Points(9), n.y)

@@ -34,8 +34,8 @@ func start(args ...string) (*process, error) {
 }
 
 // await reads a line, and wants it to be this one.
-func (p *process) await(want string) error {
-	line, err := p.out.ReadString('\n')
+func await(out *bufio.Reader, want string) error {
+	line, err := out.ReadString('\n')
 	if strings.TrimSpace(line) != want {
 		return errors.Join(fmt.Errorf("a process said %q, want %q", line, want), err)
 	}

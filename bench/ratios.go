@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 )
 
@@ -144,27 +144,27 @@ func met(value float64, aim string) string {
 }
 
 // best returns the largest median of a figure among the other libraries; 0 if there is none.
-func (r *report) best(group, scene, key string) (most float64) {
-	for _, one := range r.of(group, scene) {
-		if other(one.System) {
-			most = max(most, one.Figures[key].Median)
-		}
-	}
-	return most
+func (r *report) best(group, scene, key string) float64 {
+	return slices.Max(append(r.others(group, scene, key), 0))
 }
 
 // least returns the smallest; 0 if there is none.
 func (r *report) least(group, scene, key string) float64 {
-	least := math.Inf(1)
+	if all := r.others(group, scene, key); len(all) > 0 {
+		return slices.Min(all)
+	}
+	return 0
+}
+
+// others returns the medians of a figure of the other libraries.
+func (r *report) others(group, scene, key string) (all []float64) {
 	for _, one := range r.of(group, scene) {
-		if f, ok := one.Figures[key]; ok && other(one.System) {
-			least = min(least, f.Median)
+		other := !strings.HasPrefix(one.System, "redlatch") && !strings.HasPrefix(one.System, "floor")
+		if f, ok := one.Figures[key]; ok && other {
+			all = append(all, f.Median)
 		}
 	}
-	if math.IsInf(least, 1) {
-		return 0
-	}
-	return least
+	return all
 }
 
 // figure returns a figure of a system; 0 if it was not measured.
@@ -175,9 +175,4 @@ func (r *report) figure(group, scene, system, key string) float64 {
 		}
 	}
 	return 0
-}
-
-// other reports whether a system is another library.
-func other(system string) bool {
-	return !strings.HasPrefix(system, "redlatch") && !strings.HasPrefix(system, "floor")
 }

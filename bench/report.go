@@ -133,7 +133,11 @@ func (m *measured) play(s scene, wanted func(system string) bool) []result {
 		one := result{Group: s.group, Scene: s.name, System: e.system, Rounds: len(samples[e.system]), Figures: spreads(samples[e.system])}
 		err := failed[e.system]
 		if s.check != nil && strings.HasPrefix(e.system, "redlatch") && err == nil {
-			err = s.check(medians(one.Figures))
+			medians := make(sample)
+			for key, f := range one.Figures {
+				medians[key] = f.Median
+			}
+			err = s.check(medians)
 		}
 		if err != nil {
 			one.Failed = err.Error()
@@ -157,14 +161,6 @@ func spreads(samples []sample) map[string]spread {
 		}
 	}
 	return figures
-}
-
-func medians(figures map[string]spread) sample {
-	s := make(sample)
-	for key, f := range figures {
-		s[key] = f.Median
-	}
-	return s
 }
 
 // failed is what did not work: a count that is too high, or a system that could not be run.
@@ -193,22 +189,23 @@ func table(columns []column, results []result) [][]string {
 	for _, one := range results {
 		row := []string{one.System}
 		for i, c := range columns {
-			f, ok := one.Figures[c.key]
-			if !ok {
-				row = append(row, "-")
-				if i == 0 || c.spread {
-					row = append(row, "-")
-				}
-				continue
+			cells := []string{"-", "-"}
+			if f, ok := one.Figures[c.key]; ok {
+				cells = c.cells(f)
 			}
-			row = append(row, fmt.Sprintf(c.format, f.Median))
-			if i == 0 || c.spread {
-				row = append(row, fmt.Sprintf(c.format+" to "+c.format, f.Low, f.High))
+			if i > 0 && !c.spread {
+				cells = cells[:1]
 			}
+			row = append(row, cells...)
 		}
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// cells returns a figure, and its lowest and highest.
+func (c column) cells(f spread) []string {
+	return []string{fmt.Sprintf(c.format, f.Median), fmt.Sprintf(c.format+" to "+c.format, f.Low, f.High)}
 }
 
 // show prints the table of a scene.
@@ -278,10 +275,11 @@ func (r *report) document(dir string, f form) error {
 			return err
 		}
 	}
-	if err := writeTable(filepath.Join(dir, "measured.tsv"), r.origin()); err != nil {
-		return err
+	aims := [][]string{{"figure", "measured", "aim", "met"}}
+	for _, a := range r.ratios() {
+		aims = append(aims, []string{a.what, a.value, a.aim, a.met})
 	}
-	return writeTable(filepath.Join(dir, "aims.tsv"), r.aims())
+	return errors.Join(writeTable(filepath.Join(dir, "measured.tsv"), r.origin()), writeTable(filepath.Join(dir, "aims.tsv"), aims))
 }
 
 // writeTable writes rows as tab-separated values.
@@ -335,7 +333,7 @@ func (r *report) raw(p part, f form) [][]string {
 				figure, ok := one.Figures[c.key]
 				cells := []string{"", "", ""}
 				if ok && slices.ContainsFunc(s.columns, func(own column) bool { return own.title == c.title }) {
-					cells = []string{fmt.Sprintf(c.format, figure.Median), fmt.Sprintf(c.format+" to "+c.format, figure.Low, figure.High), r.relative(s, c, one.System)}
+					cells = append(c.cells(figure), r.relative(s, c, one.System))
 				}
 				if c.better == 0 {
 					cells = cells[:2]
@@ -344,15 +342,6 @@ func (r *report) raw(p part, f form) [][]string {
 			}
 			rows = append(rows, append(row, fmt.Sprint(one.Rounds), one.Failed))
 		}
-	}
-	return rows
-}
-
-// aims returns the table of what is aimed at.
-func (r *report) aims() [][]string {
-	rows := [][]string{{"figure", "measured", "aim", "met"}}
-	for _, a := range r.ratios() {
-		rows = append(rows, []string{a.what, a.value, a.aim, a.met})
 	}
 	return rows
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -34,22 +33,13 @@ func (w slots) redlatch(d *deployment) (sample, error) {
 	pool := func(instance string) *redlatch.SlotPool {
 		return client.SlotPool("slots", w.n, redlatch.SlotOptions{Instance: instance})
 	}
-	errs := make([]error, openers)
-	var all sync.WaitGroup
-	for o := range openers {
-		all.Go(func() {
-			for i := o; i < w.n-1 && errs[o] == nil; i += openers {
-				var slot *redlatch.Slot
-				slot, errs[o] = pool("holder " + strconv.Itoa(i)).TryAcquire(ctx)
-				_ = slot // held until the client is closed
-			}
-		})
-	}
-	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	err = each(w.n-1, openers, "taking slots", func(i int) error {
+		slot, err := pool("holder " + strconv.Itoa(i)).TryAcquire(ctx)
+		_ = slot // held until the client is closed
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	var times []time.Duration
 	for i := range w.tries {

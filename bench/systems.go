@@ -29,13 +29,14 @@ import (
 )
 
 // locker is a lock library in one process, with one connection pool.
-type locker interface {
-	// lock waits until it has the lock.
-	lock(ctx context.Context, name string) (held, error)
-	// try does not wait. It reports whether it has the lock.
-	try(ctx context.Context, name string) (held, bool, error)
-	close()
+type locker struct {
+	lock  func(ctx context.Context, name string) (held, error) // waits until it has the lock
+	try   tryFunc
+	close func()
 }
+
+// tryFunc does not wait for a lock. It reports whether it has the lock.
+type tryFunc func(ctx context.Context, name string) (held, bool, error)
 
 // held is a lock that is held.
 type held struct {
@@ -47,8 +48,10 @@ type held struct {
 type system struct {
 	name string
 	wire []string // the commands that it sends, by their names in INFO commandstats
-	open func(to target, ttl time.Duration) (locker, error)
+	open opener
 }
+
+type opener func(to target, ttl time.Duration) (locker, error)
 
 var systems = []system{
 	{name: "floor rueidis", wire: []string{"set", "evalsha"}, open: openFloorRueidis},
@@ -70,13 +73,8 @@ var systems = []system{
 var scripts = []string{"evalsha", "evalsha_ro", "fcall", "fcall_ro"}
 
 // named returns the systems with these names, in the order of [systems].
-func named(names ...string) (found []system) {
-	for _, s := range systems {
-		if slices.Contains(names, s.name) {
-			found = append(found, s)
-		}
-	}
-	return found
+func named(names ...string) []system {
+	return slices.DeleteFunc(slices.Clone(systems), func(s system) bool { return !slices.Contains(names, s.name) })
 }
 
 // rueidisClient finds out by itself whether it speaks to a cluster.
@@ -93,150 +91,124 @@ func goRedisClient(to target) redis.UniversalClient {
 
 const compareAndDelete = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`
 
-// floorRueidis is SET NX PX and a script that deletes.
-type floorRueidis struct {
-	ttl    time.Duration
-	client rueidis.Client
-	script *rueidis.Lua
-}
-
+// openFloorRueidis opens SET NX PX and a script that deletes.
 func openFloorRueidis(to target, ttl time.Duration) (locker, error) {
 	client, err := rueidisClient(to)
-	return &floorRueidis{ttl, client, rueidis.NewLuaScript(compareAndDelete)}, err
-}
-
-func (f *floorRueidis) lock(ctx context.Context, name string) (held, error) {
-	return polling(ctx, time.Millisecond, func() (held, bool, error) { return f.try(ctx, name) })
-}
-
-func (f *floorRueidis) try(ctx context.Context, name string) (held, bool, error) {
-	owner := rand.Text()
-	err := f.client.Do(ctx, f.client.B().Set().Key(name).Value(owner).Nx().Px(f.ttl).Build()).Error()
-	if rueidis.IsRedisNil(err) {
-		return held{}, false, nil
+	if err != nil {
+		return locker{}, err
 	}
-	return held{release: func() { f.script.Exec(context.Background(), f.client, []string{name}, []string{owner}) }}, err == nil, err
-}
-
-func (f *floorRueidis) close() { f.client.Close() }
-
-// latches is redlatch.
-type latches struct {
-	client *redlatch.Client
-	under  func() // closes what is under it
+	script := rueidis.NewLuaScript(compareAndDelete)
+	return polling(func(ctx context.Context, name string) (held, bool, error) {
+		owner := rand.Text()
+		err := client.Do(ctx, client.B().Set().Key(name).Value(owner).Nx().Px(ttl).Build()).Error()
+		if rueidis.IsRedisNil(err) {
+			return held{}, false, nil
+		}
+		return held{release: func() { script.Exec(context.Background(), client, []string{name}, []string{owner}) }}, err == nil, err
+	}, client.Close), nil
 }
 
 func redlatchOptions(ttl time.Duration) redlatch.Options {
 	return redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl}}
 }
 
+// latches is redlatch. under closes what is under the client.
+func latches(client *redlatch.Client, under func()) locker {
+	hold := func(lease *redlatch.Lease) held {
+		return held{func() { _ = lease.Release(context.Background()) }, lease.Held}
+	}
+	return locker{
+		lock: func(ctx context.Context, name string) (held, error) {
+			lease, err := client.Mutex(name).Lock(ctx)
+			if err != nil {
+				return held{}, err
+			}
+			return hold(lease), nil
+		},
+		try: func(ctx context.Context, name string) (held, bool, error) {
+			lease, err := client.Mutex(name).TryLock(ctx)
+			if errors.Is(err, redlatch.ErrTaken) {
+				return held{}, false, nil
+			}
+			return hold(lease), err == nil, err
+		},
+		close: func() {
+			_ = client.Close()
+			under()
+		},
+	}
+}
+
 // openLatches opens redlatch with these options of its locks.
-func openLatches(lock redlatch.LockOptions) func(to target, ttl time.Duration) (locker, error) {
-	return func(to target, ttl time.Duration) (_ locker, err error) {
-		o, l := redlatch.Options{Lock: lock}, &latches{under: func() {}}
-		o.Lock.TTL = ttl
+func openLatches(lock redlatch.LockOptions) opener {
+	return func(to target, ttl time.Duration) (locker, error) {
+		lock.TTL = ttl
+		o := redlatch.Options{Lock: lock}
+		var client *redlatch.Client
+		var err error
 		switch to.Kind {
 		case quorum:
 			var urls []string
 			for _, addr := range to.Addrs {
 				urls = append(urls, "redis://"+addr)
 			}
-			l.client, err = redlatch.OpenQuorum(context.Background(), urls, o)
+			client, err = redlatch.OpenQuorum(context.Background(), urls, o)
 		case inCluster:
-			l.client, err = redlatch.Open(context.Background(), "redis+cluster://"+strings.Join(to.Addrs, ","), o)
+			client, err = redlatch.Open(context.Background(), "redis+cluster://"+strings.Join(to.Addrs, ","), o)
 		default:
-			l.client, err = redlatch.Open(context.Background(), "redis://"+to.Addrs[0], o)
+			client, err = redlatch.Open(context.Background(), "redis://"+to.Addrs[0], o)
 		}
-		return l, err
+		return latches(client, func() {}), err
 	}
 }
 
-// bare sends the scripts of an uncontended cycle of redlatch from a program without redlatch: what
+// openBare sends the scripts of an uncontended cycle of redlatch from a program without redlatch: what
 // the two rows differ by is what redlatch's client costs.
-type bare struct {
-	ttl      time.Duration
-	client   rueidis.Client
-	id       string
-	attempts atomic.Uint64
-	scripts  sync.Map // *conn.Script to *rueidis.Lua
-}
-
 func openBare(to target, ttl time.Duration) (locker, error) {
 	client, err := rueidisClient(to)
-	return &bare{ttl: ttl, client: client, id: rand.Text()}, err
-}
-
-func (b *bare) lock(ctx context.Context, name string) (held, error) {
-	return polling(ctx, time.Millisecond, func() (held, bool, error) { return b.try(ctx, name) })
-}
-
-func (b *bare) try(ctx context.Context, name string) (held, bool, error) {
-	set, err := keys.Of("redlatch:", name)
 	if err != nil {
-		return held{}, false, err
+		return locker{}, err
 	}
-	owner := script.Owner(b.id, b.attempts.Add(1))
-	token, err := b.send(ctx, script.Mutex.Acquire(set, script.Request{Owner: owner, TTL: b.ttl, FenceTTL: fenceTTL})).AsInt64()
-	if err != nil { // a list tells an owner inside
-		return held{}, false, nil
+	var attempts atomic.Uint64
+	var scripts sync.Map // *conn.Script to *rueidis.Lua
+	send := func(ctx context.Context, call conn.Call) rueidis.RedisResult {
+		lua, ok := scripts.Load(call.Script)
+		if !ok {
+			lua, _ = scripts.LoadOrStore(call.Script, rueidis.NewLuaScript(call.Script.Text))
+		}
+		return lua.(*rueidis.Lua).Exec(ctx, client, call.Keys, call.Args)
 	}
-	release := script.Mutex.Release(set, owner, "", true, fenceTTL)
-	return held{release: func() { b.send(context.Background(), release) }}, token > 0, nil
+	id := rand.Text()
+	return polling(func(ctx context.Context, name string) (held, bool, error) {
+		set, err := keys.Of("redlatch:", name)
+		if err != nil {
+			return held{}, false, err
+		}
+		owner := script.Owner(id, attempts.Add(1))
+		token, err := send(ctx, script.Mutex.Acquire(set, script.Request{Owner: owner, TTL: ttl, FenceTTL: fenceTTL})).AsInt64()
+		if err != nil { // a list tells an owner inside
+			return held{}, false, nil
+		}
+		release := script.Mutex.Release(set, owner, "", true, fenceTTL)
+		return held{release: func() { send(context.Background(), release) }}, token > 0, nil
+	}, client.Close), nil
 }
 
 // fenceTTL is redlatch's default.
 const fenceTTL = 7 * 24 * time.Hour
 
-func (b *bare) send(ctx context.Context, call conn.Call) rueidis.RedisResult {
-	lua, ok := b.scripts.Load(call.Script)
-	if !ok {
-		lua, _ = b.scripts.LoadOrStore(call.Script, rueidis.NewLuaScript(call.Script.Text))
-	}
-	return lua.(*rueidis.Lua).Exec(ctx, b.client, call.Keys, call.Args)
-}
-
-func (b *bare) close() { b.client.Close() }
-
 func openRedlatchGoRedis(to target, ttl time.Duration) (locker, error) {
 	under := goRedisClient(to)
 	client, err := redlatch.New(redlatchgoredis.New(under), redlatchOptions(ttl))
-	return &latches{client, func() { under.Close() }}, err
-}
-
-func (l *latches) lock(ctx context.Context, name string) (held, error) {
-	lease, err := l.client.Mutex(name).Lock(ctx)
-	if err != nil {
-		return held{}, err
-	}
-	return held{func() { _ = lease.Release(context.Background()) }, lease.Held}, nil
-}
-
-func (l *latches) try(ctx context.Context, name string) (held, bool, error) {
-	lease, err := l.client.Mutex(name).TryLock(ctx)
-	if errors.Is(err, redlatch.ErrTaken) {
-		return held{}, false, nil
-	}
-	return held{func() { _ = lease.Release(context.Background()) }, nil}, err == nil, err
-}
-
-func (l *latches) close() {
-	_ = l.client.Close()
-	l.under()
-}
-
-// syncs is redsync. It gives up after 32 tries, about five seconds, by default; then it is called
-// again.
-type syncs struct {
-	sync    *redsync.Redsync
-	options []redsync.Option
-	under   []func()
+	return latches(client, func() { under.Close() }), err
 }
 
 // often tries more often than by default, as users do for whom the default is too slow.
 var often = redsync.WithRetryDelay(5 * time.Millisecond)
 
-// openSyncs has a pool for each master of a quorum, and one for a server or a cluster.
-func openSyncs(over func(target) (redsyncredis.Pool, func(), error), options ...redsync.Option) func(to target, ttl time.Duration) (locker, error) {
+// openSyncs opens redsync: with a pool for each master of a quorum, and one for a server or a cluster.
+// It gives up after 32 tries, about five seconds, by default; then it is called again.
+func openSyncs(over func(target) (redsyncredis.Pool, func(), error), options ...redsync.Option) opener {
 	return func(to target, ttl time.Duration) (locker, error) {
 		each := []target{to}
 		if to.Kind == quorum {
@@ -245,18 +217,52 @@ func openSyncs(over func(target) (redsyncredis.Pool, func(), error), options ...
 				each = append(each, target{oneServer, []string{addr}})
 			}
 		}
-		s := &syncs{options: append([]redsync.Option{redsync.WithExpiry(ttl)}, options...)}
 		var pools []redsyncredis.Pool
-		for _, to := range each {
-			pool, under, err := over(to)
-			if err != nil {
-				s.close()
-				return nil, err
+		var under []func()
+		closeAll := func() {
+			for _, one := range under {
+				one()
 			}
-			pools, s.under = append(pools, pool), append(s.under, under)
 		}
-		s.sync = redsync.New(pools...)
-		return s, nil
+		for _, to := range each {
+			pool, one, err := over(to)
+			if err != nil {
+				closeAll()
+				return locker{}, err
+			}
+			pools, under = append(pools, pool), append(under, one)
+		}
+		rs := redsync.New(pools...)
+		mutex := func(name string) (*redsync.Mutex, held) {
+			m := rs.NewMutex(name, append([]redsync.Option{redsync.WithExpiry(ttl)}, options...)...)
+			return m, held{release: func() { _, _ = m.UnlockContext(context.Background()) }}
+		}
+		return locker{
+			lock: func(ctx context.Context, name string) (held, error) {
+				m, h := mutex(name)
+				for {
+					err := m.LockContext(ctx)
+					if err == nil {
+						return h, nil
+					}
+					if ctx.Err() != nil {
+						return held{}, ctx.Err()
+					}
+					if !notGot(err) {
+						return held{}, err
+					}
+				}
+			},
+			try: func(ctx context.Context, name string) (held, bool, error) {
+				m, h := mutex(name)
+				err := m.TryLockContext(ctx)
+				if notGot(err) {
+					return held{}, false, nil
+				}
+				return h, err == nil, err
+			},
+			close: closeAll,
+		}, nil
 	}
 }
 
@@ -273,112 +279,70 @@ func overRueidis(to target) (redsyncredis.Pool, func(), error) {
 	return redsyncrueidis.NewPool(rueidiscompat.NewAdapter(client)), client.Close, nil
 }
 
-func (s *syncs) lock(ctx context.Context, name string) (held, error) {
-	m := s.sync.NewMutex(name, s.options...)
-	for {
-		err := m.LockContext(ctx)
-		if err == nil {
-			return held{release: func() { _, _ = m.UnlockContext(context.Background()) }}, nil
-		}
-		if ctx.Err() != nil {
-			return held{}, ctx.Err()
-		}
-		if !notGot(err) {
-			return held{}, err
-		}
-	}
-}
-
-func (s *syncs) try(ctx context.Context, name string) (held, bool, error) {
-	m := s.sync.NewMutex(name, s.options...)
-	err := m.TryLockContext(ctx)
-	if notGot(err) {
-		return held{}, false, nil
-	}
-	return held{release: func() { _, _ = m.UnlockContext(context.Background()) }}, err == nil, err
-}
-
 // notGot reports whether redsync says that the lock is taken, or that it gave up.
 func notGot(err error) bool {
-	taken := (*redsync.ErrTaken)(nil)
-	return errors.As(err, &taken) || errors.Is(err, redsync.ErrFailed)
+	return errors.As(err, new(*redsync.ErrTaken)) || errors.Is(err, redsync.ErrFailed)
 }
 
-func (s *syncs) close() {
-	for _, under := range s.under {
-		under()
-	}
-}
-
-// redislocks is bsm/redislock, with the waiting of its README.
-type redislocks struct {
-	ttl    time.Duration
-	every  time.Duration // how often a waiter tries
-	client redis.UniversalClient
-	locks  *redislock.Client
-}
-
-func openRedislock(every time.Duration) func(to target, ttl time.Duration) (locker, error) {
+// openRedislock opens bsm/redislock, with the waiting of its README: a waiter tries so often.
+func openRedislock(every time.Duration) opener {
 	return func(to target, ttl time.Duration) (locker, error) {
 		client := goRedisClient(to)
-		return &redislocks{ttl, every, client, redislock.New(client)}, nil
-	}
-}
-
-func (r *redislocks) lock(ctx context.Context, name string) (held, error) {
-	for {
-		h, ok, err := r.obtain(ctx, name, redislock.LinearBackoff(r.every))
-		if ok || err != nil {
-			return h, err
+		locks := redislock.New(client)
+		obtain := func(ctx context.Context, name string, retry redislock.RetryStrategy) (held, bool, error) {
+			lock, err := locks.Obtain(ctx, name, ttl, &redislock.Options{RetryStrategy: retry})
+			if errors.Is(err, redislock.ErrNotObtained) {
+				return held{}, false, nil
+			}
+			return held{release: func() { _ = lock.Release(context.Background()) }}, err == nil, err
 		}
-		if ctx.Err() != nil {
-			return held{}, ctx.Err()
-		}
+		return locker{
+			lock: func(ctx context.Context, name string) (held, error) {
+				for {
+					h, ok, err := obtain(ctx, name, redislock.LinearBackoff(every))
+					if ok || err != nil {
+						return h, err
+					}
+					if ctx.Err() != nil {
+						return held{}, ctx.Err()
+					}
+				}
+			},
+			try: func(ctx context.Context, name string) (held, bool, error) {
+				return obtain(ctx, name, redislock.NoRetry())
+			},
+			close: func() { client.Close() },
+		}, nil
 	}
 }
 
-func (r *redislocks) try(ctx context.Context, name string) (held, bool, error) {
-	return r.obtain(ctx, name, redislock.NoRetry())
-}
-
-func (r *redislocks) obtain(ctx context.Context, name string, retry redislock.RetryStrategy) (held, bool, error) {
-	lock, err := r.locks.Obtain(ctx, name, r.ttl, &redislock.Options{RetryStrategy: retry})
-	if errors.Is(err, redislock.ErrNotObtained) {
-		return held{}, false, nil
-	}
-	return held{release: func() { _ = lock.Release(context.Background()) }}, err == nil, err
-}
-
-func (r *redislocks) close() { r.client.Close() }
-
-// rueidislocks is rueidislock on one server, with the settings that its README gives for a Redis of
-// today.
-type rueidislocks struct{ locks rueidislock.Locker }
-
+// openRueidislock opens rueidislock on one server, with the settings that its README gives for a Redis
+// of today.
 func openRueidislock(to target, ttl time.Duration) (locker, error) {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: to.Addrs}, KeyMajority: 1, NoLoopTracking: true, KeyValidity: ttl,
 	})
-	return &rueidislocks{locks}, err
-}
-
-func (r *rueidislocks) lock(ctx context.Context, name string) (held, error) {
-	ctx, cancel, err := r.locks.WithContext(ctx, name)
 	if err != nil {
-		return held{}, err
+		return locker{}, err
 	}
-	return held{cancel, func() bool { return ctx.Err() == nil }}, nil
+	return locker{
+		lock: func(ctx context.Context, name string) (held, error) {
+			ctx, cancel, err := locks.WithContext(ctx, name)
+			if err != nil {
+				return held{}, err
+			}
+			return held{cancel, func() bool { return ctx.Err() == nil }}, nil
+		},
+		try: func(ctx context.Context, name string) (held, bool, error) {
+			_, cancel, err := locks.TryWithContext(ctx, name)
+			if errors.Is(err, rueidislock.ErrNotLocked) {
+				return held{}, false, nil
+			}
+			return held{release: cancel}, err == nil, err
+		},
+		close: locks.Close,
+	}, nil
 }
-
-func (r *rueidislocks) try(ctx context.Context, name string) (held, bool, error) {
-	_, cancel, err := r.locks.TryWithContext(ctx, name)
-	if errors.Is(err, rueidislock.ErrNotLocked) {
-		return held{}, false, nil
-	}
-	return held{release: cancel}, err == nil, err
-}
-
-func (r *rueidislocks) close() { r.locks.Close() }
 
 // patienceWithPeers is how long any step may take that a library can hang in.
 const patienceWithPeers = 45 * time.Second
@@ -391,48 +355,42 @@ func within(limit time.Duration, what string, f func()) error {
 		defer close(done)
 		f()
 	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-done:
 		return nil
-	case <-timer.C:
+	case <-time.After(limit):
 		return fmt.Errorf("%s has not ended after %v", what, limit)
 	}
 }
 
 // warm locks and unlocks once.
 func warm(l locker) error {
-	var err error
-	late := within(patienceWithPeers, "the first lock", func() {
-		var h held
-		if h, err = l.lock(context.Background(), "warm up"); err == nil {
+	return each(1, 1, "the first lock", func(int) error {
+		h, err := l.lock(context.Background(), "warm up")
+		if err == nil {
 			h.release()
 		}
+		return err
 	})
-	if late != nil {
-		return late
-	}
-	return err
 }
 
-// polling tries until it has the lock, with pauses between.
-func polling(ctx context.Context, every time.Duration, try func() (held, bool, error)) (held, error) {
-	for {
-		if h, ok, err := try(); ok || err != nil {
-			return h, err
+// polling returns a locker that tries until it has the lock, with pauses between.
+func polling(try tryFunc, closes func()) locker {
+	return locker{try: try, close: closes, lock: func(ctx context.Context, name string) (held, error) {
+		for {
+			if h, ok, err := try(ctx, name); ok || err != nil {
+				return h, err
+			}
+			if err := pause(ctx, time.Millisecond); err != nil {
+				return held{}, err
+			}
 		}
-		if err := pause(ctx, every); err != nil {
-			return held{}, err
-		}
-	}
+	}}
 }
 
 func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sort"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -49,15 +48,7 @@ func user() error {
 	}
 	c.shares = shares(c.Names, c.Zipf)
 	fmt.Println("ready")
-	await := func(what string) error {
-		line, err := in.ReadString('\n')
-		if err == nil && strings.TrimSpace(line) != what {
-			err = fmt.Errorf("told %q, want %q", line, what)
-		}
-		return err
-	}
-
-	if err := await("begin"); err != nil {
+	if err := await(in, "begin"); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -70,14 +61,14 @@ func user() error {
 			all.Go(func() { c.closed(ctx) })
 		}
 	}
-	if err := await("measure"); err != nil {
+	if err := await(in, "measure"); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	c.from = time.Now()
 	c.mu.Unlock()
 	cpu := processCPU()
-	if err := await("end"); err != nil {
+	if err := await(in, "end"); err != nil {
 		return err
 	}
 	spent := processCPU() - cpu

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -58,7 +57,7 @@ func startUsers(o order) (*process, error) {
 		return nil, err
 	}
 	if err = json.NewEncoder(p.in).Encode(o); err == nil {
-		err = p.await("ready")
+		err = await(p.out, "ready")
 	}
 	if err != nil {
 		p.kill()
@@ -119,12 +118,12 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 	spent.client = whole.CPU
 	s := sample{
 		"cycles": float64(whole.Cycles) / spent.seconds,
-		"p50":    whole.wait(0.5), "p99": whole.wait(0.99), "p999": whole.wait(0.999),
+		"p50":    quantile(whole.Waits, 0.5), "p99": quantile(whole.Waits, 0.99), "p999": quantile(whole.Waits, 0.999),
 		"taken": float64(whole.Taken) / spent.seconds, "gave_up": float64(whole.GaveUp) / spent.seconds,
 		"waiting": float64(whole.Waiting), "errors": float64(whole.Errors),
 	}
 	if w.Rate > 0 {
-		s["late"] = rank(whole.Late, 0.5)
+		s["late"] = quantile(whole.Late, 0.5)
 	}
 	spent.perCycle(s, float64(whole.Cycles))
 	delete(s, "allocs") // those of this process, and so are the switches
@@ -137,16 +136,4 @@ func (a *account) add(b account) {
 	a.Cycles, a.Taken, a.GaveUp = a.Cycles+b.Cycles, a.Taken+b.Taken, a.GaveUp+b.GaveUp
 	a.Waiting, a.Errors = a.Waiting+b.Waiting, a.Errors+b.Errors
 	a.CPU += b.CPU
-}
-
-// wait returns a quantile of the waits, in milliseconds.
-func (a *account) wait(q float64) float64 { return rank(a.Waits, q) }
-
-// rank returns a quantile of times in microseconds, in milliseconds.
-func rank(times []int32, q float64) float64 {
-	if len(times) == 0 {
-		return 0
-	}
-	slices.Sort(times)
-	return float64(times[min(int(q*float64(len(times))), len(times)-1)]) / 1000
 }

@@ -265,7 +265,7 @@ func showLock(h *Handler, p *fleet.Picture, values url.Values) any {
 		l := *l
 		l.Holders = slices.Clone(l.Holders)
 		slices.SortFunc(l.Holders, func(a, b redlatch.Holder) int {
-			return cmp.Or(later(a.Resting, b.Resting), cmp.Compare(a.Slot, b.Slot), a.Since.Compare(b.Since), cmp.Compare(a.Owner, b.Owner))
+			return cmp.Or(fleet.LiveFirst(a, b), cmp.Compare(a.Slot, b.Slot), a.Since.Compare(b.Since), cmp.Compare(a.Owner, b.Owner))
 		})
 		page.Lock, page.Hidden = &l, max(0, len(l.Holders)-fleet.Line)
 		page.Shown = l.Holders[:len(l.Holders)-page.Hidden]
@@ -274,17 +274,6 @@ func showLock(h *Handler, p *fleet.Picture, values url.Values) any {
 		}
 	}
 	return page
-}
-
-// later puts what is so behind what is not.
-func later(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // hour is the picture of how a lock was waited for, and what it comes to in words.

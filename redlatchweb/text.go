@@ -1,14 +1,13 @@
 package redlatchweb
 
 import (
-	"errors"
 	"fmt"
 	"html/template"
 	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
@@ -56,10 +55,7 @@ var columns = []column{
 }
 
 // forbidden reports whether Redis refused a look since the user may not do it.
-func forbidden(err error) bool {
-	var refused *conn.ReplyError
-	return errors.As(err, &refused) && refused.Code() == "NOPERM"
-}
+func forbidden(err error) bool { return retry.Says(err, "NOPERM") }
 
 func clock(t time.Time) string {
 	if t.IsZero() {

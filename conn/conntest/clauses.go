@@ -22,24 +22,17 @@ func Run(t *testing.T, open OpenFunc) {
 // depend on.
 func RunAgain(t *testing.T, open OpenFunc) {
 	s := suite{open: open}
-	run(t, []clause{
+	run(t, append([]clause{
 		// These wait longest, so they go first.
 		{"FrozenServerHoldsNoDialer", s.frozenServerHoldsNoDialer},
 		{"LoadingIsAReplyError", s.loadingIsAReplyError},
 
-		{"EvalRepliesOfEveryShape", s.evalRepliesOfEveryShape},
-		{"EvalIsBinarySafe", s.evalIsBinarySafe},
-		{"EvalKeepsOrder", s.evalKeepsOrder},
-		{"EvalOfNothing", s.evalOfNothing},
-		{"EvalOfABigBatch", s.evalOfABigBatch},
-		{"EvalConcurrently", s.evalConcurrently},
 		{"EvalSendsAnUnknownScriptInFull", s.evalSendsAnUnknownScriptInFull},
 		{"EvalSendsScriptsAgainAfterARestart", s.evalSendsScriptsAgainAfterARestart},
 
 		{"EvalReplicatedCountsReplicas", s.evalReplicatedCountsReplicas},
 
 		{"ErrorReplyKeepsItsText", s.errorReplyKeepsItsText},
-		{"BadCallSpoilsNoOther", s.badCallSpoilsNoOther},
 		{"ReadOnlyIsAReplyError", s.readOnlyIsAReplyError},
 		{"MissingPasswordIsAReplyError", s.missingPasswordIsAReplyError},
 		{"WrongPasswordIsAReplyErrorWithoutIt", s.wrongPasswordIsAReplyErrorWithoutIt},
@@ -54,15 +47,9 @@ func RunAgain(t *testing.T, open OpenFunc) {
 		{"SubscribeDeliversInOrder", s.subscribeDeliversInOrder},
 		{"SubscribeMissesNothingAfterUp", s.subscribeMissesNothingAfterUp},
 		{"SubscribeSeveralAtOnce", s.subscribeSeveralAtOnce},
-		{"SubscribeEndsWithItsContext", s.subscribeEndsWithItsContext},
 		{"SubscribeLeavesNothingBehind", s.subscribeLeavesNothingBehind},
 		{"SubscribeReportsACutConnection", s.subscribeReportsACutConnection},
 		{"SubscribeReportsADeadServer", s.subscribeReportsADeadServer},
-
-		{"ScanFindsEveryMatch", s.scanFindsEveryMatch},
-		{"ScanStopsAtAnError", s.scanStopsAtAnError},
-		{"ScanStopsWithItsContext", s.scanStopsWithItsContext},
-		{"ScanLetsEachUseTheConn", s.scanLetsEachUseTheConn},
 
 		{"EveryKind", s.everyKind},
 
@@ -71,7 +58,7 @@ func RunAgain(t *testing.T, open OpenFunc) {
 		{"TLS", s.overTLS},
 		{"UnknownAuthorityGivesNoReplyError", s.unknownAuthorityGivesNoReplyError},
 		{"UserWithFewPermissions", s.userWithFewPermissions},
-	})
+	}, s.inMemory()...))
 }
 
 // RunCluster is [Run] for a Conn that leads to a Redis Cluster, of three masters. It tests what a
@@ -99,8 +86,17 @@ func RunCluster(t *testing.T, open OpenFunc) {
 // clauses of [Run] for which the suite need not reach the server by another way, each in a bubble
 // of testing/synctest. open returns a Conn to an empty server.
 func RunInMemory(t *testing.T, open func(t *testing.T) conn.Conn) {
-	s := suite{memory: open}
-	for _, c := range []clause{
+	for _, c := range (suite{memory: open}).inMemory() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, c.test)
+		})
+	}
+}
+
+// inMemory returns the clauses for which the suite need not reach the server by another way.
+func (s suite) inMemory() []clause {
+	return []clause{
 		{"EvalRepliesOfEveryShape", s.evalRepliesOfEveryShape},
 		{"EvalIsBinarySafe", s.evalIsBinarySafe},
 		{"EvalKeepsOrder", s.evalKeepsOrder},
@@ -113,11 +109,6 @@ func RunInMemory(t *testing.T, open func(t *testing.T) conn.Conn) {
 		{"ScanStopsAtAnError", s.scanStopsAtAnError},
 		{"ScanStopsWithItsContext", s.scanStopsWithItsContext},
 		{"ScanLetsEachUseTheConn", s.scanLetsEachUseTheConn},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, c.test)
-		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -22,9 +23,8 @@ func (c cluster) connect(t *testing.T) conn.Conn {
 }
 
 func (c cluster) targetSaysCluster(t *testing.T) {
-	if target := c.connect(t).Target(); !target.Cluster || target.Addr == "" {
-		t.Errorf("Target = %+v, want a cluster and its address", target)
-	}
+	target := c.connect(t).Target()
+	check.That(t, target.Cluster && target.Addr != "", "Target = %+v, want a cluster and its address", target)
 }
 
 func (c cluster) evalKeepsOrderAcrossSlots(t *testing.T) {
@@ -40,9 +40,7 @@ func (c cluster) evalSendsAnUnknownScriptToEveryNode(t *testing.T) {
 			calls = append(calls, conn.Call{Script: script, Keys: []string{fmt.Sprint("count", i)}})
 		}
 		for i, r := range co.Eval(within(t, patience), calls...) {
-			if r.Err != nil || r.Reply.Int != want {
-				t.Fatalf("run %d: call %d = %+v, want %d", want, i, r, want)
-			}
+			check.Must(t, r.Err == nil && r.Reply.Int == want, "run %d: call %d = %+v, want %d", want, i, r, want)
 		}
 		c.nodes[want-1].Do("SCRIPT", "FLUSH")
 	}
@@ -61,19 +59,16 @@ func (c cluster) evalFollowsASlotThatMoves(t *testing.T) {
 	want := func(what string, n int64) {
 		t.Helper()
 		for i, r := range co.Eval(within(t, patience), calls...) {
-			if r.Err != nil || r.Reply.Int != n {
-				t.Errorf("%s: call %d = %+v, want %d", what, i, r, n)
-			}
+			check.That(t, r.Err == nil && r.Reply.Int == n, "%s: call %d = %+v, want %d", what, i, r, n)
 		}
 	}
+	c.moveAndBack(key, want)
+}
+
+// moveAndBack moves the slot of a key, and wants a counter there to go on all the while.
+func (c cluster) moveAndBack(key string, want func(when string, n int64)) {
 	want("before", 1)
-	slot := c.nodes[0].Slot(key)
-	var from, to *redistest.Server
-	for i, node := range c.nodes {
-		if _, err := node.DoErr("GET", key); err == nil { // the others say MOVED
-			from, to = node, c.nodes[(i+1)%len(c.nodes)]
-		}
-	}
+	slot, from, to := c.owner(key)
 	redistest.BeginMove(from, to, slot)
 	want("while it moves", 2)
 	want("while it moves, again", 3)
@@ -83,12 +78,19 @@ func (c cluster) evalFollowsASlotThatMoves(t *testing.T) {
 	want("when it is back", 5)
 }
 
+// owner returns the slot of a key, the node that has it, and another node.
+func (c cluster) owner(key string) (slot int, owner, other *redistest.Server) {
+	slot = c.nodes[0].Slot(key)
+	i := slot * len(c.nodes) / 16384
+	return slot, c.nodes[i], c.nodes[(i+1)%len(c.nodes)]
+}
+
 func (c cluster) badCallSpoilsNoOther(t *testing.T) {
 	wantOneBad(t, c.connect(t), []string{"a", "b", "c", "d"}) // in as many slots, on all three nodes
 }
 
 func (c cluster) subscribeHearsEveryNode(t *testing.T) {
-	l := heard(t, c.connect(t), "cluster channel")
+	l := heard(t, c.connect(t).Subscribe, "cluster channel")
 	for i, node := range c.nodes {
 		message := fmt.Sprint("from node ", i)
 		node.Do("PUBLISH", "cluster channel", message)
@@ -111,7 +113,7 @@ func (c cluster) subscribeIsToldThatItsNodeLeft(t *testing.T) {
 		})
 	}
 	const channel = "channel"
-	l := heard(t, co, channel)
+	l := heard(t, co.Subscribe, channel)
 	left := slices.IndexFunc(c.nodes, func(n *redistest.Server) bool { return subscribers(n, channel, 1) == nil })
 	redistest.Leave(c.nodes, left)
 	var err error
@@ -126,9 +128,7 @@ func (c cluster) subscribeIsToldThatItsNodeLeft(t *testing.T) {
 			return errors.New("it goes on")
 		}
 	})
-	if err == nil {
-		t.Error("Subscribe = nil when its node left, want an error")
-	}
+	check.That(t, err != nil, "Subscribe = nil when its node left, want an error")
 }
 
 // subscribeShardedFollowsItsSlot listens to a channel at the node of its slot, and is told when
@@ -147,18 +147,14 @@ func (c cluster) subscribeShardedFollowsItsSlot(t *testing.T) {
 		}
 		return
 	}
-	slot := c.nodes[0].Slot(channel)
-	from := c.nodes[slot*len(c.nodes)/16384]
-	to := c.nodes[(slot*len(c.nodes)/16384+1)%len(c.nodes)]
-	l := heardBy(t, co.SubscribeSharded, channel)
+	slot, from, to := c.owner(channel)
+	l := heard(t, co.SubscribeSharded, channel)
 	from.Do("SPUBLISH", channel, "one")
 	from.Do("SPUBLISH", channel, "two")
 	l.want("one", "two")
 	redistest.MoveSlot(c.nodes, from, to, slot)
 	defer redistest.MoveSlot(c.nodes, to, from, slot)
-	if err := l.end(patience); err == nil {
-		t.Error("SubscribeSharded = nil when its slot moved, want an error")
-	}
+	check.That(t, l.end(patience) != nil, "SubscribeSharded = nil when its slot moved, want an error")
 	again := heardAgain(t, "a subscription at the other node", co.SubscribeSharded, channel)
 	to.Do("SPUBLISH", channel, "three")
 	again.want("three")
@@ -178,22 +174,22 @@ func (c cluster) shardedChannelsShareAConnection(t *testing.T) {
 		t.Skip("this server has no sharded channels, which are new in Redis 7.0")
 	}
 	sharded := co.(conn.Sharded)
-	master := func(channel string) int { return c.nodes[0].Slot(channel) * len(c.nodes) / 16384 }
 	var names []string
-	listeners := make(map[string]*listener)
+	masters, listeners := make(map[string]*redistest.Server), make(map[string]*listener)
 	for i := range 60 {
 		name := fmt.Sprint("shared ", i)
 		names = append(names, name)
-		listeners[name] = listenBy(t, sharded.SubscribeSharded, name)
+		_, masters[name], _ = c.owner(name)
+		listeners[name] = listen(t, sharded.SubscribeSharded, name)
 	}
 	for _, name := range names {
 		<-listeners[name].up
 	}
-	twice := heardBy(t, sharded.SubscribeSharded, names[0])
+	twice := heard(t, sharded.SubscribeSharded, names[0])
 	hear := func(when string, names []string) {
 		t.Helper()
 		for _, name := range names {
-			c.nodes[master(name)].Do("SPUBLISH", name, when)
+			masters[name].Do("SPUBLISH", name, when)
 		}
 		for _, name := range names {
 			listeners[name].want(when)
@@ -216,32 +212,27 @@ func (c cluster) shardedChannelsShareAConnection(t *testing.T) {
 	listeners[names[1]].stop()
 	_ = listeners[names[1]].end(prompt)
 	eventually(t, "the channel unsubscribed from", func() error {
-		if got := c.nodes[master(names[1])].Do("PUBSUB", "SHARDCHANNELS", names[1]); got != "" {
+		if got := masters[names[1]].Do("PUBSUB", "SHARDCHANNELS", names[1]); got != "" {
 			return fmt.Errorf("SHARDCHANNELS = %q", got)
 		}
 		return nil
 	})
 	hear("without one", append([]string{names[0]}, names[2:]...))
-	listeners[names[1]] = heardBy(t, sharded.SubscribeSharded, names[1])
+	listeners[names[1]] = heard(t, sharded.SubscribeSharded, names[1])
 
-	slot, from := c.nodes[0].Slot(names[2]), c.nodes[master(names[2])]
-	to := c.nodes[(master(names[2])+1)%len(c.nodes)]
+	slot, from, to := c.owner(names[2])
 	redistest.MoveSlot(c.nodes, from, to, slot)
-	if err := listeners[names[2]].end(patience); err == nil {
-		t.Error("SubscribeSharded = nil when its slot moved, want an error")
-	}
+	check.That(t, listeners[names[2]].end(patience) != nil, "SubscribeSharded = nil when its slot moved, want an error")
 	redistest.MoveSlot(c.nodes, to, from, slot)
 	hear("without the one that moved", append([]string{names[0], names[1]}, names[3:]...))
 
-	lost := c.nodes[master(names[0])]
+	lost := masters[names[0]]
 	lost.Do("CLIENT", "KILL", "TYPE", "PUBSUB")
 	for _, name := range names {
-		if c.nodes[master(name)] != lost || name == names[2] {
+		if masters[name] != lost || name == names[2] {
 			continue
 		}
-		if err := listeners[name].end(noticed); err == nil {
-			t.Error("SubscribeSharded = nil when the connection was lost, want an error")
-		}
+		check.That(t, listeners[name].end(noticed) != nil, "SubscribeSharded = nil when the connection was lost, want an error")
 		listeners[name] = heardAgain(t, "a subscription over another connection", sharded.SubscribeSharded, name)
 	}
 	hear("after the loss", append([]string{names[0], names[1]}, names[3:]...))

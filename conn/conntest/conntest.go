@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -55,7 +56,7 @@ func (s suite) start(t *testing.T, args ...string) (*redistest.Server, conn.Conn
 	t.Helper()
 	if s.memory != nil {
 		c := s.memory(t)
-		t.Cleanup(func() { closes(t, c) })
+		t.Cleanup(func() { check.Nil(t, "Close", c.Close()) })
 		return nil, c
 	}
 	server := redistest.Start(t, args...)
@@ -65,17 +66,7 @@ func (s suite) start(t *testing.T, args ...string) (*redistest.Server, conn.Conn
 func (s suite) connect(t *testing.T, server Server) conn.Conn {
 	t.Helper()
 	c, err := s.open(t, server)
-	if err != nil {
-		t.Fatalf("open %s: %v", server.Addr, err)
-	}
-	t.Cleanup(func() { closes(t, c) })
+	check.Must(t, err == nil, "open %s: %v", server.Addr, err)
+	t.Cleanup(func() { check.Nil(t, "Close", c.Close()) })
 	return c
-}
-
-// closes wants a Conn to close.
-func closes(t *testing.T, c conn.Conn) {
-	t.Helper()
-	if err := c.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -84,9 +85,8 @@ func wantOneBad(t *testing.T, c conn.Conn, keys []string) {
 	for want := int64(1); want <= 2; want++ {
 		results := c.Eval(within(t, patience), calls...)
 		for _, i := range []int{0, 3} {
-			if r := results[i]; r.Err != nil || r.Reply.Int != want {
-				t.Errorf("run %d: call %d = %+v, want %d", want, i, r, want)
-			}
+			r := results[i]
+			check.That(t, r.Err == nil && r.Reply.Int == want, "run %d: call %d = %+v, want %d", want, i, r, want)
 		}
 		wantReplyError(t, "the call that fails", results[1].Err, "MYCODE")
 		wantReplyError(t, "the call that does not compile", results[2].Err, "ERR")
@@ -138,8 +138,6 @@ func (s suite) wrongPasswordIsAReplyErrorWithoutIt(t *testing.T) {
 	for _, user := range []string{"", "default", "nobody"} {
 		err := s.refused(t, Server{Addr: server.Addr(), Username: user, Password: "battery-staple"})
 		wantReplyError(t, "a wrong password", err, "WRONGPASS")
-		if err != nil && strings.Contains(err.Error(), "battery-staple") {
-			t.Errorf("the error shows the password: %v", err)
-		}
+		check.That(t, err == nil || !strings.Contains(err.Error(), "battery-staple"), "the error shows the password: %v", err)
 	}
 }

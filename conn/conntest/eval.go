@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 var (
@@ -28,9 +29,7 @@ func unseen(text string) *conn.Script {
 func eval(t *testing.T, c conn.Conn, call conn.Call) conn.Reply {
 	t.Helper()
 	r := c.Eval(within(t, patience), call)[0]
-	if r.Err != nil {
-		t.Fatalf("Eval(%s): %v", call.Script.Name, r.Err)
-	}
+	check.Must(t, r.Err == nil, "Eval(%s): %v", call.Script.Name, r.Err)
 	return r.Reply
 }
 
@@ -86,9 +85,7 @@ func (s suite) evalIsBinarySafe(t *testing.T) {
 	args := []string{every.String(), "", "\r\n", "$3\r\nabc\r\n", "\x00", "ünï✓"}
 	got := eval(t, c, conn.Call{Script: conn.NewScript("both", "return {KEYS[1], KEYS[2], unpack(ARGV)}"), Keys: args[:2], Args: args})
 	want := append(slices.Clone(args[:2]), args...)
-	if !slices.Equal(texts(got.List), want) {
-		t.Errorf("came back as %q, want %q", texts(got.List), want)
-	}
+	check.That(t, slices.Equal(texts(got.List), want), "came back as %q, want %q", texts(got.List), want)
 }
 
 func texts(list []conn.Reply) []string {
@@ -121,21 +118,16 @@ func wantEchoes(t *testing.T, c conn.Conn, n int) {
 		calls[i] = conn.Call{Script: scripts[i%3], Keys: []string{text}, Args: []string{text}}
 	}
 	results := c.Eval(within(t, patience), calls...)
-	if len(results) != n {
-		t.Fatalf("%d results for %d calls", len(results), n)
-	}
+	check.Must(t, len(results) == n, "%d results for %d calls", len(results), n)
 	for i, r := range results {
-		if r.Err != nil || r.Reply.Text != strconv.Itoa(i) {
-			t.Fatalf("result %d of %d = %+v, want %d", i, n, r, i)
-		}
+		check.Must(t, r.Err == nil && r.Reply.Text == strconv.Itoa(i), "result %d of %d = %+v, want %d", i, n, r, i)
 	}
 }
 
 func (s suite) evalOfNothing(t *testing.T) {
 	_, c := s.start(t)
-	if got := c.Eval(within(t, patience)); len(got) != 0 {
-		t.Errorf("Eval of no calls = %v", got)
-	}
+	got := c.Eval(within(t, patience))
+	check.That(t, len(got) == 0, "Eval of no calls = %v", got)
 }
 
 func (s suite) evalConcurrently(t *testing.T) {
@@ -164,14 +156,10 @@ func (s suite) evalSendsAnUnknownScriptInFull(t *testing.T) {
 	call := conn.Call{Script: count, Keys: []string{"n"}}
 	for want := int64(1); want <= 3; want++ {
 		server.Do("SCRIPT", "FLUSH")
-		if got := eval(t, c, call); got.Int != want {
-			t.Errorf("run %d counted %d", want, got.Int)
-		}
+		check.Equal(t, eval(t, c, call).Int, want, "the count of run %d", want)
 	}
 	server.Do("SCRIPT", "FLUSH")
-	if err := counts(within(t, patience), c, "batch"); err != nil {
-		t.Error(err)
-	}
+	check.Nil(t, "a batch", counts(within(t, patience), c, "batch"))
 }
 
 func (s suite) evalSendsScriptsAgainAfterARestart(t *testing.T) {
@@ -181,9 +169,7 @@ func (s suite) evalSendsScriptsAgainAfterARestart(t *testing.T) {
 	server.Restart()
 	eventually(t, "a call after a restart", func() error {
 		r := c.Eval(within(t, patience), call)[0]
-		if r.Err == nil && r.Reply.Int != 1 {
-			t.Errorf("counted %d, want 1", r.Reply.Int)
-		}
+		check.That(t, r.Err != nil || r.Reply.Int == 1, "counted %d, want 1", r.Reply.Int)
 		return r.Err
 	})
 	server.Restart()

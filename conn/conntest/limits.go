@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 const (
@@ -27,9 +30,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 func promptly(t *testing.T, what string, f func()) {
 	t.Helper()
 	took := measure(f)
-	if took > prompt {
-		t.Errorf("%s took %v, want less than %v", what, took.Round(time.Millisecond), prompt)
-	}
+	check.That(t, took <= prompt, "%s took %v, want less than %v", what, took.Round(time.Millisecond), prompt)
 }
 
 // measure calls f, and returns how long that took. A machine that is busy or pauses has timers be
@@ -61,11 +62,5 @@ func measure(f func()) (took time.Duration) {
 // eventually waits until f succeeds.
 func eventually(t *testing.T, what string, f func() error) {
 	t.Helper()
-	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if err = f(); err == nil {
-			return
-		}
-	}
-	t.Fatalf("%s: %v after %v", what, err, patience)
+	check.OK(t, what, servers.Eventually(t.Context(), f))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -38,12 +39,8 @@ func (s suite) doneContextFailsAtOnce(t *testing.T) {
 	defer cancel()
 	for _, r := range requests {
 		promptly(t, r.name, func() {
-			if err := r.do(cancelled, c); !errors.Is(err, context.Canceled) {
-				t.Errorf("%s with a cancelled context = %v", r.name, err)
-			}
-			if err := r.do(expired, c); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s with an expired context = %v", r.name, err)
-			}
+			check.Error(t, r.name+" with a cancelled context", r.do(cancelled, c), context.Canceled)
+			check.Error(t, r.name+" with an expired context", r.do(expired, c), context.DeadlineExceeded)
 		})
 	}
 }
@@ -51,10 +48,7 @@ func (s suite) doneContextFailsAtOnce(t *testing.T) {
 func (s suite) frozenServerHoldsNoCaller(t *testing.T) {
 	server, c := s.start(t)
 	eval(t, c, conn.Call{Script: echo, Args: []string{"x"}})
-	server.Pause()
-	wantNobodyHeld(t, c)
-	server.Resume()
-	eventually(t, "a call after the server came back", func() error { return works(within(t, patience), c) })
+	wantNobodyHeld(t, server, c)
 }
 
 // frozenServerHoldsNoDialer has the Conn reach for a server that accepts connections, as the kernel
@@ -62,15 +56,14 @@ func (s suite) frozenServerHoldsNoCaller(t *testing.T) {
 func (s suite) frozenServerHoldsNoDialer(t *testing.T) {
 	server, c := s.start(t)
 	server.Restart()
-	server.Pause()
-	wantNobodyHeld(t, c)
-	server.Resume()
-	eventually(t, "a call after the server came back", func() error { return works(within(t, patience), c) })
+	wantNobodyHeld(t, server, c)
 }
 
-// wantNobodyHeld wants every kind of request to end with its context while the server says nothing.
-func wantNobodyHeld(t *testing.T, c conn.Conn) {
+// wantNobodyHeld freezes the server. It wants every kind of request to end with its context while the
+// server says nothing, and a call to work when the server is back.
+func wantNobodyHeld(t *testing.T, server *redistest.Server, c conn.Conn) {
 	t.Helper()
+	server.Pause()
 	for _, r := range requests {
 		deadline, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		wantEndWithContext(t, r.name+" with a deadline", deadline, func(ctx context.Context) error { return r.do(ctx, c) })
@@ -82,6 +75,8 @@ func wantNobodyHeld(t *testing.T, c conn.Conn) {
 			wantEndWithContext(t, r.name+" "+what, cancelled, func(ctx context.Context) error { return r.do(ctx, c) })
 		}
 	}
+	server.Resume()
+	eventually(t, "a call after the server came back", func() error { return works(within(t, patience), c) })
 }
 
 // wantEndWithContext wants a request to last until its context is done, and no longer.
@@ -93,9 +88,7 @@ func wantEndWithContext(t *testing.T, what string, ctx context.Context, do func(
 			wantNoAnswer(t, ctx, what, err)
 			err = do(ctx)
 		}
-		if !errors.Is(err, ctx.Err()) {
-			t.Errorf("%s = %v, want %v", what, err, ctx.Err())
-		}
+		check.That(t, errors.Is(err, ctx.Err()), "%s = %v, want %v", what, err, ctx.Err())
 	})
 }
 
@@ -107,9 +100,7 @@ func (s suite) impatientCallerFailsNoOther(t *testing.T) {
 	for _, giveUp := range []error{context.DeadlineExceeded, context.Canceled} {
 		eval(t, c, conn.Call{Script: echo, Args: []string{"x"}})
 		server.Pause()
-		if err := afterAnImpatient(t, server, c, giveUp); err != nil {
-			t.Errorf("the patient call beside one with %v = %v", giveUp, err)
-		}
+		check.Nil(t, "the patient call beside one with "+giveUp.Error(), afterAnImpatient(t, server, c, giveUp))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -26,30 +27,25 @@ func (s suite) evalReplicatedCountsReplicas(t *testing.T) {
 	script := unseen(count.Text)
 	for want := range 2 {
 		r, acks := c.EvalReplicated(within(t, patience), conn.Call{Script: script, Keys: []string{"k"}}, want, patience)
-		if r.Err != nil || r.Reply.Int != int64(want+1) || acks != want {
-			t.Fatalf("with %d replicas: %+v and %d acknowledgements, want %d and as many", want, r, acks, want+1)
-		}
+		check.Must(t, r.Err == nil && r.Reply.Int == int64(want+1) && acks == want, "with %d replicas: %+v and %d acknowledgements, want %d and as many", want, r, acks, want+1)
 		if want == 0 {
 			host, port, _ := net.SplitHostPort(master.Addr())
 			replica := redistest.Start(t, "--replicaof", host, port)
 			replica.AwaitInfo("replication", "master_link_status:up")
 		}
 	}
-	if r, acks := c.EvalReplicated(within(t, patience), conn.Call{Script: script, Keys: []string{"k"}}, 2, 50*time.Millisecond); r.Err != nil || acks != 1 {
-		t.Errorf("asking for one more than there is: %+v and %d acknowledgements, want one and no error", r, acks)
-	}
-	if r, _ := c.EvalReplicated(within(t, patience), conn.Call{Script: conn.NewScript("bad", "return redis.call('LPUSH', KEYS[1], 'v')"), Keys: []string{"k"}}, 1, patience); r.Err == nil {
-		t.Errorf("of a script that fails: %+v, want its error", r)
-	}
+	r, acks := c.EvalReplicated(within(t, patience), conn.Call{Script: script, Keys: []string{"k"}}, 2, 50*time.Millisecond)
+	check.That(t, r.Err == nil && acks == 1, "asking for one more than there is: %+v and %d acknowledgements, want one and no error", r, acks)
+	r, _ = c.EvalReplicated(within(t, patience), conn.Call{Script: conn.NewScript("bad", "return redis.call('LPUSH', KEYS[1], 'v')"), Keys: []string{"k"}}, 1, patience)
+	check.That(t, r.Err != nil, "of a script that fails: %+v, want its error", r)
 }
 
 func (c cluster) evalReplicatedFindsTheNode(t *testing.T) {
 	co := replicated(t, c.connect(t))
 	for i := range 20 { // on all three nodes
 		call := conn.Call{Script: count, Keys: []string{fmt.Sprint("replicated", i)}}
-		if r, acks := co.EvalReplicated(within(t, patience), call, 0, patience); r.Err != nil || r.Reply.Int != 1 || acks != 0 {
-			t.Errorf("key %d: %+v and %d acknowledgements, want 1 and none", i, r, acks)
-		}
+		r, acks := co.EvalReplicated(within(t, patience), call, 0, patience)
+		check.That(t, r.Err == nil && r.Reply.Int == 1 && acks == 0, "key %d: %+v and %d acknowledgements, want 1 and none", i, r, acks)
 	}
 }
 
@@ -58,23 +54,10 @@ func (c cluster) evalReplicatedFindsTheNode(t *testing.T) {
 func (c cluster) evalReplicatedFollowsASlotThatMoves(t *testing.T) {
 	co := replicated(t, c.connect(t))
 	const key = "replicated:moving"
-	want := func(when string, n int64) {
+	c.moveAndBack(key, func(when string, n int64) {
 		t.Helper()
 		call := conn.Call{Script: count, Keys: []string{key}}
 		r, _ := co.EvalReplicated(within(t, patience), call, 0, patience)
-		if r.Err != nil || r.Reply.Int != n {
-			t.Errorf("%s: %+v, want %d", when, r, n)
-		}
-	}
-	want("before", 1)
-	slot := c.nodes[0].Slot(key)
-	from := c.nodes[slot*len(c.nodes)/16384]
-	to := c.nodes[(slot*len(c.nodes)/16384+1)%len(c.nodes)]
-	redistest.BeginMove(from, to, slot)
-	want("while it moves", 2)
-	want("while it moves, again", 3)
-	redistest.EndMove(c.nodes, from, to, slot)
-	want("when it has moved", 4)
-	redistest.MoveSlot(c.nodes, to, from, slot) // the other tests need the slots as they were
-	want("when it is back", 5)
+		check.That(t, r.Err == nil && r.Reply.Int == n, "%s: %+v, want %d", when, r, n)
+	})
 }

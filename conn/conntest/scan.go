@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 const scanned = 5000
@@ -29,34 +30,25 @@ func (s suite) scanFindsEveryMatch(t *testing.T) {
 	eval(t, c, conn.Call{Script: count, Keys: []string{binary}})
 	wantScan(t, c, "a:*", "a:", scanned)
 	wantScan(t, c, "none:*", "", 0)
-	if err := c.Scan(within(t, patience), "c:*", func(key string) error {
-		if key != binary {
-			return fmt.Errorf("found %q, want %q", key, binary)
-		}
+	check.Nil(t, "Scan(c:*)", c.Scan(within(t, patience), "c:*", func(key string) error {
+		check.Equal(t, key, binary, "the key that Scan(c:*) finds")
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 // wantScan wants the pattern to match prefix1 to prefixN and nothing else.
 func wantScan(t *testing.T, c conn.Conn, pattern, prefix string, n int) {
 	t.Helper()
 	found := map[string]bool{}
-	if err := c.Scan(within(t, patience), pattern, func(key string) error {
+	check.OK(t, "Scan of "+pattern, c.Scan(within(t, patience), pattern, func(key string) error {
 		found[key] = true
 		return nil
-	}); err != nil {
-		t.Fatalf("Scan(%s): %v", pattern, err)
-	}
+	}))
 	for i := 1; i <= n; i++ {
-		if key := fmt.Sprint(prefix, i); !found[key] {
-			t.Fatalf("Scan(%s) does not find %s", pattern, key)
-		}
+		key := fmt.Sprint(prefix, i)
+		check.Must(t, found[key], "Scan(%s) does not find %s", pattern, key)
 	}
-	if len(found) != n {
-		t.Errorf("Scan(%s) finds %d keys, want %d", pattern, len(found), n)
-	}
+	check.That(t, len(found) == n, "Scan(%s) finds %d keys, want %d", pattern, len(found), n)
 }
 
 func (s suite) scanStopsAtAnError(t *testing.T) {
@@ -70,9 +62,7 @@ func (s suite) scanStopsAtAnError(t *testing.T) {
 			}
 			return nil
 		})
-		if !errors.Is(err, enough) || calls != after {
-			t.Errorf("Scan = %v after %d keys, want each's own error after %d", err, calls, after)
-		}
+		check.That(t, errors.Is(err, enough) && calls == after, "Scan = %v after %d keys, want each's own error after %d", err, calls, after)
 	}
 }
 
@@ -85,9 +75,7 @@ func (s suite) scanStopsWithItsContext(t *testing.T) {
 		cancel()
 		return nil
 	})
-	if !errors.Is(err, context.Canceled) || calls >= 2*scanned {
-		t.Errorf("Scan = %v after %d keys, want the context's error before all %d", err, calls, 2*scanned)
-	}
+	check.That(t, errors.Is(err, context.Canceled) && calls < 2*scanned, "Scan = %v after %d keys, want the context's error before all %d", err, calls, 2*scanned)
 }
 
 func (s suite) scanLetsEachUseTheConn(t *testing.T) {
@@ -97,7 +85,5 @@ func (s suite) scanLetsEachUseTheConn(t *testing.T) {
 		calls++
 		return works(within(t, patience), c)
 	})
-	if err != nil || calls < 10 {
-		t.Errorf("Scan = %v after %d keys, want 10", err, calls)
-	}
+	check.That(t, err == nil && calls >= 10, "Scan = %v after %d keys, want 10", err, calls)
 }

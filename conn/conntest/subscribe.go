@@ -2,7 +2,6 @@ package conntest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -32,11 +32,7 @@ type listener struct {
 type subscribeFunc func(ctx context.Context, channel string, up func(), message func(payload string)) error
 
 // listen starts to subscribe and returns at once.
-func listen(t *testing.T, c conn.Conn, channel string) *listener {
-	return listenBy(t, c.Subscribe, channel)
-}
-
-func listenBy(t *testing.T, subscribe subscribeFunc, channel string) *listener {
+func listen(t *testing.T, subscribe subscribeFunc, channel string) *listener {
 	ctx, stop := context.WithCancel(t.Context())
 	l := &listener{t: t, stop: stop, up: make(chan struct{}), messages: make(chan string, 10_000), ended: make(chan error, 1)}
 	t.Cleanup(stop)
@@ -53,14 +49,9 @@ func (l *listener) confirm() {
 }
 
 // heard subscribes and returns once that is confirmed.
-func heard(t *testing.T, c conn.Conn, channel string) *listener {
+func heard(t *testing.T, subscribe subscribeFunc, channel string) *listener {
 	t.Helper()
-	return heardBy(t, c.Subscribe, channel)
-}
-
-func heardBy(t *testing.T, subscribe subscribeFunc, channel string) *listener {
-	t.Helper()
-	l := listenBy(t, subscribe, channel)
+	l := listen(t, subscribe, channel)
 	select {
 	case <-l.up:
 	case err := <-l.ended:
@@ -75,7 +66,7 @@ func heardBy(t *testing.T, subscribe subscribeFunc, channel string) *listener {
 func heardAgain(t *testing.T, what string, subscribe subscribeFunc, channel string) (l *listener) {
 	t.Helper()
 	eventually(t, what, func() error {
-		l = listenBy(t, subscribe, channel)
+		l = listen(t, subscribe, channel)
 		select {
 		case <-l.up:
 			return nil
@@ -92,9 +83,7 @@ func (l *listener) want(messages ...string) {
 	for i, want := range messages {
 		select {
 		case got := <-l.messages:
-			if got != want {
-				l.t.Fatalf("message %d = %q, want %q", i, got, want)
-			}
+			check.Must(l.t, got == want, "message %d = %q, want %q", i, got, want)
 		case err := <-l.ended:
 			l.t.Fatalf("ended with %v instead of message %d, %q", err, i, want)
 		case <-time.After(patience):
@@ -109,9 +98,7 @@ func (l *listener) end(limit time.Duration) error {
 	start := time.Now()
 	select {
 	case err := <-l.ended:
-		if n := l.ups.Load(); n != 1 {
-			l.t.Errorf("up was called %d times, want once", n)
-		}
+		check.Equal(l.t, l.ups.Load(), 1, "how often up was called")
 		return err
 	case <-time.After(limit + patience):
 		l.t.Fatalf("Subscribe has not returned %v after it had to", time.Since(start)-limit)
@@ -129,7 +116,7 @@ func numbers(n int) []string {
 
 func (s suite) subscribeDeliversInOrder(t *testing.T) {
 	server, c := s.start(t)
-	l := heard(t, c, "channel")
+	l := heard(t, c.Subscribe, "channel")
 	binary := "\x00\r\n\xff ünï"
 	server.Do("PUBLISH", "channel", binary)
 	server.Do("PUBLISH", "other", "not for us")
@@ -143,9 +130,7 @@ func (s suite) subscribeDeliversInOrder(t *testing.T) {
 	}
 	l.want(slices.Repeat(numbers(100), 5)...)
 	l.stop()
-	if err := l.end(prompt); !errors.Is(err, context.Canceled) {
-		t.Errorf("Subscribe = %v, want the context's error", err)
-	}
+	check.Error(t, "Subscribe", l.end(prompt), context.Canceled)
 }
 
 // subscribeMissesNothingAfterUp publishes the moment that up is called, while Subscribe is still
@@ -153,16 +138,15 @@ func (s suite) subscribeDeliversInOrder(t *testing.T) {
 func (s suite) subscribeMissesNothingAfterUp(t *testing.T) {
 	server, c := s.start(t)
 	for i := range 20 {
-		l := listen(t, c, "channel")
+		l := listen(t, c.Subscribe, "channel")
 		select {
 		case <-l.up:
 		case err := <-l.ended:
 			t.Fatalf("Subscribe = %v", err)
 		}
 		want := strconv.Itoa(i)
-		if n := server.Do("PUBLISH", "channel", want); n != "1" {
-			t.Fatalf("%s subscribers after up, want 1", n)
-		}
+		n := server.Do("PUBLISH", "channel", want)
+		check.Must(t, n == "1", "%s subscribers after up, want 1", n)
 		l.want(want)
 		l.stop()
 		eventually(t, "the subscription's end", func() error { return subscribers(server, "channel", 0) })
@@ -171,7 +155,7 @@ func (s suite) subscribeMissesNothingAfterUp(t *testing.T) {
 
 func (s suite) subscribeSeveralAtOnce(t *testing.T) {
 	server, c := s.start(t)
-	one, two, again := heard(t, c, "one"), heard(t, c, "two"), heard(t, c, "one")
+	one, two, again := heard(t, c.Subscribe, "one"), heard(t, c.Subscribe, "two"), heard(t, c.Subscribe, "one")
 	server.Do("PUBLISH", "one", "1")
 	server.Do("PUBLISH", "two", "2")
 	one.want("1")
@@ -192,16 +176,12 @@ func (s suite) subscribeEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	promptly(t, "a subscription with a deadline", func() {
-		if err := c.Subscribe(ctx, "channel", func() {}, func(string) {}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Subscribe = %v, want the context's error", err)
-		}
+		check.Error(t, "Subscribe", c.Subscribe(ctx, "channel", func() {}, func(string) {}), context.DeadlineExceeded)
 	})
-	l := heard(t, c, "channel")
+	l := heard(t, c.Subscribe, "channel")
 	promptly(t, "a cancelled subscription", func() {
 		l.stop()
-		if err := l.end(prompt); !errors.Is(err, context.Canceled) {
-			t.Errorf("Subscribe = %v, want the context's error", err)
-		}
+		check.Error(t, "Subscribe", l.end(prompt), context.Canceled)
 	})
 }
 
@@ -210,12 +190,12 @@ func (s suite) subscribeEndsWithItsContext(t *testing.T) {
 func (s suite) subscribeLeavesNothingBehind(t *testing.T) {
 	server, c := s.start(t)
 	for range 30 {
-		l := heard(t, c, "channel")
+		l := heard(t, c.Subscribe, "channel")
 		l.stop()
 		_ = l.end(prompt)
 	}
 	for range 30 { // given up at some moment before it is up
-		l := listen(t, c, "channel")
+		l := listen(t, c.Subscribe, "channel")
 		l.stop()
 		<-l.ended
 	}
@@ -239,25 +219,22 @@ func subscribers(server *redistest.Server, channel string, want int) error {
 
 func (s suite) subscribeReportsACutConnection(t *testing.T) {
 	server, c := s.start(t)
-	l := heard(t, c, "channel")
+	l := heard(t, c.Subscribe, "channel")
 	server.Do("PUBLISH", "channel", "last")
 	server.Do("CLIENT", "KILL", "TYPE", "pubsub")
 	promptly(t, "a cut subscription", func() { wantNoAnswer(t, t.Context(), "Subscribe on a cut connection", l.end(prompt)) })
-	if got := <-l.messages; got != "last" {
-		t.Errorf("message = %q, want the one from before the cut", got)
-	}
-	if stats := server.Do("INFO", "commandstats"); !strings.Contains(stats, "cmdstat_subscribe:calls=1,") {
-		t.Errorf("it has subscribed again by itself: %s", stats)
-	}
+	check.Equal(t, <-l.messages, "last", "the message from before the cut")
+	stats := server.Do("INFO", "commandstats")
+	check.That(t, strings.Contains(stats, "cmdstat_subscribe:calls=1,"), "it has subscribed again by itself: %s", stats)
 	server.Do("PUBLISH", "channel", "missed")
-	l = heard(t, c, "channel")
+	l = heard(t, c.Subscribe, "channel")
 	server.Do("PUBLISH", "channel", "heard")
 	l.want("heard")
 }
 
 func (s suite) subscribeReportsADeadServer(t *testing.T) {
 	server, c := s.start(t)
-	l := heard(t, c, "channel")
+	l := heard(t, c.Subscribe, "channel")
 	server.Kill()
 	promptly(t, "a subscription to a dead server", func() { wantNoAnswer(t, t.Context(), "Subscribe", l.end(prompt)) })
 	server.Restart()
@@ -269,21 +246,17 @@ func (s suite) subscribeReportsADeadServer(t *testing.T) {
 func (s suite) subscribeNoticesAFrozenServer(t *testing.T) {
 	server := redistest.Start(t)
 	c := s.connect(t, Server{Addr: server.Addr(), Silent: true})
-	l := heard(t, c, "channel")
-	given := heard(t, c, "given up")
+	l := heard(t, c.Subscribe, "channel")
+	given := heard(t, c.Subscribe, "given up")
 	server.Pause()
 	promptly(t, "a cancelled subscription to a frozen server", func() {
 		given.stop()
-		if err := given.end(prompt); !errors.Is(err, context.Canceled) {
-			t.Errorf("Subscribe = %v, want the context's error", err)
-		}
+		check.Error(t, "Subscribe", given.end(prompt), context.Canceled)
 	})
 	took := measure(func() { wantNoAnswer(t, t.Context(), "Subscribe to a frozen server", l.end(noticed)) })
-	if took > noticed {
-		t.Errorf("it took %v to notice, want less than %v", took.Round(time.Millisecond), noticed)
-	}
+	check.That(t, took <= noticed, "it took %v to notice, want less than %v", took.Round(time.Millisecond), noticed)
 	server.Resume()
-	l = heard(t, c, "channel")
+	l = heard(t, c.Subscribe, "channel")
 	server.Do("PUBLISH", "channel", "heard")
 	l.want("heard")
 }

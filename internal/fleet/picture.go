@@ -49,17 +49,15 @@ func NewLock(info redlatch.LockInfo, looked time.Time) *Lock {
 	if len(l.Waiters) > Line {
 		l.Waiters = slices.Clone(l.Waiters[:Line])
 	}
-	if slices.ContainsFunc(l.Holders, resting) {
+	if slices.ContainsFunc(l.Holders, func(h redlatch.Holder) bool { return h.Resting }) {
 		l.Holders = slices.Clone(l.Holders)
-		slices.SortStableFunc(l.Holders, liveFirst)
+		slices.SortStableFunc(l.Holders, LiveFirst)
 	}
 	return l
 }
 
-func resting(h redlatch.Holder) bool { return h.Resting }
-
-// liveFirst puts places that are kept free behind holders.
-func liveFirst(a, b redlatch.Holder) int {
+// LiveFirst puts places that are kept free behind holders.
+func LiveFirst(a, b redlatch.Holder) int {
 	switch {
 	case a.Resting == b.Resting:
 		return 0

@@ -70,12 +70,9 @@ func matches(l *Lock, search string) bool {
 			return true
 		}
 	}
-	for _, w := range l.Waiters {
-		if within(search, w.Process.Host, w.Process.Program, w.Value) || labelled(search, w.Labels) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Waiters, func(w redlatch.Waiter) bool {
+		return within(search, w.Process.Host, w.Process.Program, w.Value) || labelled(search, w.Labels)
+	})
 }
 
 func labelled(search string, labels map[string]string) bool {

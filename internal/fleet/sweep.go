@@ -91,21 +91,14 @@ func (s *sweep) all() {
 	s.busy, s.failed = busy, false
 	locks := byName(found)
 	p.hour.note(locks, true, time.Now())
-	var known []redlatch.NodeInfo
-	if time.Since(s.seen) > nodes {
-		s.seen = time.Now()
-		known = p.source.Nodes(p.closing)
-	}
+	known := s.nodes()
 	rest := max(p.options.Interval, pause(busy, len(locks)))
 	s.hot = s.hottest(locks, took+busy) // a look that is long has long pauses, too
 	p.publish(func(n *Picture) {
 		n.show(locks)
 		n.Taken, n.Took, n.Found, n.Err, n.Since = time.Now(), took+busy, 0, nil, time.Time{}
-		n.Pause = rest
+		n.Pause, n.Nodes = rest, known
 		n.History = append(slices.Clone(n.History[max(0, len(n.History)-history+1):]), n.Totals)
-		if known != nil {
-			n.Nodes = known
-		}
 	})
 	s.cycles()
 }
@@ -138,20 +131,25 @@ func (s *sweep) fail(err error) {
 		return
 	}
 	s.failed, s.busy, s.hot = true, 0, nil
-	var known []redlatch.NodeInfo
-	if time.Since(s.seen) > nodes {
-		s.seen = time.Now()
-		known = s.p.source.Nodes(s.p.closing)
-	}
+	known := s.nodes()
 	s.p.publish(func(n *Picture) {
-		n.Err, n.Found = err, 0
+		n.Err, n.Found, n.Nodes = err, 0, known
 		if n.Since.IsZero() {
 			n.Since = time.Now()
 		}
-		if known != nil {
-			n.Nodes = known
-		}
 	})
+}
+
+// nodes returns what is known of the nodes of a quorum, and looks at them if it is time.
+func (s *sweep) nodes() []redlatch.NodeInfo {
+	if time.Since(s.seen) > nodes {
+		s.seen = time.Now()
+		if known := s.p.source.Nodes(s.p.closing); known != nil {
+			return known
+		}
+	}
+	picture, _ := s.p.Picture()
+	return picture.Nodes
 }
 
 // rest waits for so long, and looks at the names that viewers have open in the meantime. It reports
@@ -196,13 +194,11 @@ func (s *sweep) rest(d time.Duration, amid bool) bool {
 		case !amid && (wait <= 0 || left < wait):
 			wait = left // without viewers, the next look can wait
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-woken:
 		case <-p.closing.Done():
 		}
-		timer.Stop()
 	}
 }
 

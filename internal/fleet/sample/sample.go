@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // At is when the locks were looked at.
@@ -122,8 +123,6 @@ const EntryText = "mailer (pid 4711 on app-01) lost it after holding it for 6m0s
 func Want(t testing.TB, screen string, words ...string) {
 	t.Helper()
 	for _, s := range words {
-		if !strings.Contains(screen, s) {
-			t.Errorf("%q is not in\n%s", s, screen)
-		}
+		check.That(t, strings.Contains(screen, s), "%q is not in\n%s", s, screen)
 	}
 }

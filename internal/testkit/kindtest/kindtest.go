@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // Lock is a lock that one acquisition at a time can hold.
@@ -70,9 +71,7 @@ func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
 	defer cancel()
 	waiting := Locks(other, prefix)
 	for i, l := range Locks(one, prefix) {
-		if err := handOver(ctx, one, l, waiting[i]); err != nil {
-			t.Errorf("%s: %v", l.Kind, err)
-		}
+		check.Nil(t, l.Kind, handOver(ctx, one, l, waiting[i]))
 	}
 	for i, c := range []*redlatch.Client{one, other} {
 		job := c.Job(prefix+"job", redlatch.JobOptions{Window: time.Hour})
@@ -80,22 +79,11 @@ func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
 			t.Errorf("once: start %d = %t, %v, want only the first to run", i, ran, err)
 		}
 	}
-	if err := proclaim(ctx, one, other, prefix+"values"); err != nil {
-		t.Errorf("proclaim: %v", err)
-	}
-	if err := countDown(ctx, one, other, prefix+"countdown"); err != nil {
-		t.Errorf("countdown: %v", err)
-	}
-	both, err := one.MultiMutex(prefix+"a", prefix+"b").Lock(ctx)
-	if err != nil {
-		t.Fatalf("multi: %v", err)
-	}
-	if _, err := other.Mutex(prefix + "b").TryLock(ctx); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("multi: another locks one of the names: %v, want ErrTaken", err)
-	}
-	if err := both.Release(ctx); err != nil {
-		t.Errorf("multi: Release = %v, want nil", err)
-	}
+	check.Nil(t, "proclaim", proclaim(ctx, one, other, prefix+"values"))
+	check.Nil(t, "countdown", countDown(ctx, one, other, prefix+"countdown"))
+	both := check.Value(one.MultiMutex(prefix+"a", prefix+"b").Lock(ctx)).From(t, "Lock of two names")
+	check.Error(t, "TryLock of one of them by another", check.ErrorOf(other.Mutex(prefix+"b").TryLock(ctx)), redlatch.ErrTaken)
+	check.Nil(t, "Release of both", both.Release(ctx))
 }
 
 // proclaim has one client change its value as a leader, and checks that the other reads it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -17,9 +18,7 @@ const Patience = 30 * time.Second
 
 // Reporter is what a check needs of a test. A property that rapid tries has it, too.
 type Reporter interface {
-	Helper()
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
+	check.T
 	Cleanup(func())
 }
 
@@ -41,14 +40,8 @@ func StartTwo(t testing.TB, o redlatch.Options) (s *redistest.Server, c, other *
 func Open(t testing.TB, url string, o redlatch.Options) *redlatch.Client {
 	t.Helper()
 	c, err := redlatch.Open(t.Context(), url, o)
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := CloseLeaving(c); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	check.Must(t, err == nil, "Open: %v", err)
+	t.Cleanup(func() { check.Nil(t, "Close", CloseLeaving(c)) })
 	return c
 }
 
@@ -72,18 +65,14 @@ func Within(t Reporter, d time.Duration) context.Context {
 func Lock(t Reporter, m *redlatch.Mutex) *redlatch.Lease {
 	t.Helper()
 	l, err := m.Lock(Within(t, Patience))
-	if err != nil {
-		t.Fatalf("Lock(%q) = %v, want a lease", m.Name(), err)
-	}
+	check.Must(t, err == nil, "Lock(%q) = %v, want a lease", m.Name(), err)
 	return l
 }
 
 // Release releases a lease that must be held.
 func Release(t Reporter, l *redlatch.Lease) {
 	t.Helper()
-	if err := l.Release(context.Background()); err != nil {
-		t.Fatalf("Release(%q) = %v, want nil", l.Name(), err)
-	}
+	check.OK(t, "Release of "+l.Name(), l.Release(context.Background()))
 }
 
 // Eventually polls until a condition holds. It rests between two looks for as long as a look takes.
@@ -171,9 +160,7 @@ func TakeTurns(t *testing.T, turns int, clients ...*redlatch.Client) {
 	last := int64(0)
 	for range cap(tokens) {
 		token := <-tokens
-		if token <= last {
-			t.Fatalf("token %d after %d, want more", token, last)
-		}
+		check.Must(t, token > last, "token %d after %d, want more", token, last)
 		last = token
 	}
 }

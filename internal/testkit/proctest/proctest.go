@@ -21,6 +21,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // variable names the role of a process, and arguments after it.
@@ -66,13 +68,8 @@ func Start(t testing.TB, role string, arguments ...string) *Process {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), variable+"="+strings.Join(append([]string{role}, arguments...), "\n"))
 	cmd.Stderr = os.Stderr
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	output := check.Value(cmd.StdoutPipe()).OK(t)
+	check.OK(t, "Start", cmd.Start())
 	p := &Process{t: t, role: role, cmd: cmd, lines: make(chan string, 1000)}
 	go func() {
 		defer close(p.lines)
@@ -129,7 +126,5 @@ func (p *Process) Said() (lines []string) {
 // Kill kills the process, which leaves everything as it is.
 func (p *Process) Kill() {
 	p.t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		p.t.Fatal(err)
-	}
+	check.OK(p.t, "Kill", p.cmd.Process.Kill())
 }

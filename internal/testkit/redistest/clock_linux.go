@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/wallclock"
 )
@@ -22,13 +23,8 @@ func StartWithClock(t testing.TB, args ...string) *Server {
 	if errors.Is(err, wallclock.ErrCannot) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	clock, err := wallclock.New(filepath.Join(dir, "clock"))
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	check.OK(t, "Build", err)
+	clock := check.Value(wallclock.New(filepath.Join(dir, "clock"))).OK(t)
 	one, err := servers.Start(context.Background(), servers.Spec{Dir: dir, Args: args, Env: clock.Environment(library)})
 	s := belongTo(t, one, err)
 	s.clock = clock

@@ -11,10 +11,14 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -143,16 +147,9 @@ func (s *Server) DoErr(args ...string) (string, error) { return s.s.Do(context.B
 // one AUTH if there is a password.
 func (s *Server) Commands() int64 {
 	s.helper()
-	info := s.Do("INFO", "stats")
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "total_commands_processed:"); ok {
-			n, err := strconv.ParseInt(value, 10, 64)
-			s.check("total_commands_processed", err)
-			return n
-		}
-	}
-	s.fail("INFO stats lacks total_commands_processed:\n%s", info)
-	return 0
+	n, err := strconv.ParseInt(servers.Fields(s.Do("INFO", "stats"))["total_commands_processed"], 10, 64)
+	s.check("total_commands_processed", err)
+	return n
 }
 
 // AwaitInfo returns when this section of INFO contains the text.
@@ -195,4 +192,52 @@ func of(all []*Server) (in []*servers.Server) {
 		in = append(in, one.s)
 	}
 	return in
+}
+
+// Main runs the tests and examples of a package beside a server of their own, and returns the exit
+// code of the process. It calls started with the server before the first of them.
+func Main(m *testing.M, started func(*Server)) int {
+	dir, err := os.MkdirTemp("", "redlatch")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	s, err := Launch(dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer s.Stop()
+	started(s)
+	return m.Run()
+}
+
+// Needs skips the test on a Redis before 6.2, which lacks what the test needs.
+func Needs(t testing.TB, what string) {
+	t.Helper()
+	text, err := exec.Command(cmp.Or(os.Getenv(BinaryVariable), "redis-server"), "--version").Output()
+	if err != nil {
+		return // the start will tell
+	}
+	if regexp.MustCompile(`v=6\.[01]\.`).Match(text) {
+		t.Skipf("Redis before 6.2 has no %s", what)
+	}
+}
+
+// AllowUser creates a user with these rules of ACL SETUSER. On a Redis before 6.2 rules for
+// channels are left out, which it does not have, and HELLO is permitted, which the others permit by
+// themselves.
+func (s *Server) AllowUser(name string, rules ...string) {
+	s.helper()
+	args := []string{"ACL", "SETUSER", name}
+	if _, err := s.DoErr(append(args, rules...)...); err == nil {
+		return
+	}
+	for _, rule := range rules {
+		if !strings.HasPrefix(rule, "&") && rule != "resetchannels" {
+			args = append(args, rule)
+		}
+	}
+	s.Do(append(args, "+hello")...)
 }

@@ -61,7 +61,10 @@ func (g *Sentinels) Master() *Server {
 // them say so.
 func (g *Sentinels) Failover() {
 	before := g.Master()
-	before.check("SENTINEL FAILOVER", servers.AskFailover(context.Background(), g.Sentinels[0].s))
+	before.eventually("SENTINEL FAILOVER", func() error { // once it finds a replica fit
+		_, err := g.Sentinels[0].DoErr("SENTINEL", "FAILOVER", MasterName)
+		return err
+	})
 	g.AwaitPromotion(before)
 }
 

@@ -1,7 +1,6 @@
 package redistest
 
 import (
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,12 +8,15 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // StartTLS is [Start] for a server that speaks TLS alone, with a certificate of an authority made
@@ -22,97 +24,75 @@ import (
 // asked for.
 func StartTLS(t testing.TB, args ...string) (*Server, *tls.Config) {
 	t.Helper()
-	dir := t.TempDir()
-	config, err := certificates(dir)
-	if err != nil {
-		t.Fatalf("redistest: certificates: %v", err)
-	}
-	config.Certificates = nil
-	return start(t, dir, config, append(serverFiles(dir), append([]string{"--tls-auth-clients", "no"}, args...)...)), config
+	s, config, _ := startTLS(t, "no", args)
+	return s, config
 }
 
 // StartMutualTLS is [StartTLS] for a server that also asks clients for a certificate. It returns
 // the PEM files that a client needs.
 func StartMutualTLS(t testing.TB, args ...string) (s *Server, ca, cert, key string) {
 	t.Helper()
-	dir := t.TempDir()
-	config, err := certificates(dir)
-	if err != nil {
-		t.Fatalf("redistest: certificates: %v", err)
-	}
-	s = start(t, dir, config, append(serverFiles(dir), append([]string{"--tls-auth-clients", "yes"}, args...)...))
+	s, _, dir := startTLS(t, "yes", args)
 	return s, filepath.Join(dir, "ca.crt"), filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key")
 }
 
-func serverFiles(dir string) []string {
-	return []string{
-		"--tls-ca-cert-file", filepath.Join(dir, "ca.crt"), "--tls-cert-file", filepath.Join(dir, "server.crt"),
-		"--tls-key-file", filepath.Join(dir, "server.key"),
+func startTLS(t testing.TB, asks string, args []string) (*Server, *tls.Config, string) {
+	t.Helper()
+	dir := t.TempDir()
+	config := check.Value(certificates(dir)).OK(t)
+	if asks == "no" {
+		config.Certificates = nil
 	}
+	files := []string{
+		"--tls-ca-cert-file", filepath.Join(dir, "ca.crt"), "--tls-cert-file", filepath.Join(dir, "server.crt"),
+		"--tls-key-file", filepath.Join(dir, "server.key"), "--tls-auth-clients", asks,
+	}
+	return start(t, dir, config, append(files, args...)), config, dir
 }
 
 // certificates writes the files ca, server and client, .crt and .key, and returns the configuration
 // of a client that has them.
 func certificates(dir string) (*tls.Config, error) {
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redistest authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	if err := writeCertificate(filepath.Join(dir, "ca.crt"), ca, ca, caKey.Public(), caKey); err != nil {
-		return nil, err
-	}
-	for i, name := range []string{"server", "client"} {
-		cert := &x509.Certificate{
-			SerialNumber: big.NewInt(int64(2 + i)), Subject: pkix.Name{CommonName: name}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
-			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
-		}
+	var ca *x509.Certificate
+	var caKey *ecdsa.PrivateKey
+	for i, name := range []string{"ca", "server", "client"} {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
 			return nil, err
 		}
-		if err := writeCertificate(filepath.Join(dir, name+".crt"), cert, ca, key.Public(), caKey); err != nil {
+		cert := &x509.Certificate{
+			SerialNumber: big.NewInt(int64(1 + i)), Subject: pkix.Name{CommonName: name},
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+		}
+		if name == "ca" {
+			cert = &x509.Certificate{
+				SerialNumber: cert.SerialNumber, Subject: pkix.Name{CommonName: "redistest authority"}, NotBefore: cert.NotBefore, NotAfter: cert.NotAfter,
+				IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+			}
+			ca, caKey = cert, key
+		}
+		signed, err := x509.CreateCertificate(rand.Reader, cert, ca, key.Public(), caKey)
+		if err != nil {
 			return nil, err
 		}
-		if err := writeKey(filepath.Join(dir, name+".key"), key); err != nil {
+		private, err := x509.MarshalPKCS8PrivateKey(key)
+		err = errors.Join(err, writePEM(filepath.Join(dir, name+".crt"), "CERTIFICATE", signed), writePEM(filepath.Join(dir, name+".key"), "PRIVATE KEY", private))
+		if err != nil {
 			return nil, err
 		}
 	}
-	roots, err := readPool(filepath.Join(dir, "ca.crt"))
+	roots := x509.NewCertPool()
+	text, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 	if err != nil {
 		return nil, err
 	}
+	roots.AppendCertsFromPEM(text)
 	client, err := tls.LoadX509KeyPair(filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"))
 	return &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", Certificates: []tls.Certificate{client}}, err
 }
 
-func writeCertificate(path string, cert, issuer *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) error {
-	der, err := x509.CreateCertificate(rand.Reader, cert, issuer, public, signer)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
-}
-
-func writeKey(path string, key *ecdsa.PrivateKey) error {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
-}
-
-func readPool(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(text)
-	return pool, nil
+func writePEM(path, kind string, der []byte) error {
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }

@@ -39,6 +39,16 @@ func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
 	return roundTrip(c, r, args...)
 }
 
+// Fields returns the fields of an INFO, or of what is written like one.
+func Fields(info string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields[key] = value
+	}
+	return fields
+}
+
 func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	if s.TLS != nil {
 		return (&tls.Dialer{Config: s.TLS}).DialContext(ctx, "tcp", s.at)
@@ -76,28 +86,18 @@ func readReply(r *bufio.Reader) (string, error) {
 			return "", err
 		}
 		if kind == '$' {
-			return readText(r, n)
+			text := make([]byte, n+len("\r\n"))
+			_, err := io.ReadFull(r, text)
+			return string(text[:n]), err
 		}
-		return readList(r, n)
+		items := make([]string, n)
+		for i := range items {
+			if items[i], err = readReply(r); err != nil {
+				return "", err
+			}
+		}
+		return strings.Join(items, "\n"), nil
 	default:
 		return "", fmt.Errorf("no RESP2 reply: %q", line)
 	}
-}
-
-func readText(r *bufio.Reader, n int) (string, error) {
-	text := make([]byte, n+len("\r\n"))
-	_, err := io.ReadFull(r, text)
-	return string(text[:n]), err
-}
-
-func readList(r *bufio.Reader, n int) (string, error) {
-	items := make([]string, n)
-	for i := range items {
-		item, err := readReply(r)
-		if err != nil {
-			return "", err
-		}
-		items[i] = item
-	}
-	return strings.Join(items, "\n"), nil
 }

@@ -13,4 +13,5 @@ var (
 	resume os.Signal = syscall.Signal(-1)
 )
 
-func dieWithParent(bool) *syscall.SysProcAttr { return nil }
+// DieWithParent does nothing here.
+func DieWithParent(bool) *syscall.SysProcAttr { return nil }

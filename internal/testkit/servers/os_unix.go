@@ -9,6 +9,6 @@ const (
 	resume = syscall.SIGCONT
 )
 
-// dieWithParent keeps signals of the terminal from a server that is apart. Its guard kills it. Others
+// DieWithParent keeps signals of the terminal from a process that is apart. Its guard kills it. Others
 // get the signals that the program gets which started them.
-func dieWithParent(apart bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: apart} }
+func DieWithParent(apart bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: apart} }

@@ -72,14 +72,6 @@ func Named(ctx context.Context, sentinel *Server, nodes []*Server) (*Server, err
 	return nil, errors.Join(err, fmt.Errorf("no node is the master that a sentinel names: %q", addr))
 }
 
-// AskFailover has a sentinel promote a replica, once it finds one fit.
-func AskFailover(ctx context.Context, sentinel *Server) error {
-	return Eventually(ctx, func() error {
-		_, err := sentinel.Do(ctx, "SENTINEL", "FAILOVER", MasterName)
-		return err
-	})
-}
-
 // AwaitPromotion returns when a sentinel names another node as the master than this one.
 func AwaitPromotion(ctx context.Context, sentinel *Server, nodes []*Server, before *Server) error {
 	return Eventually(ctx, func() error {

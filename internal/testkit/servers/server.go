@@ -122,7 +122,7 @@ func (s *Server) spawn(ctx context.Context, state string) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(s.binary, s.commandLine()...)
-	cmd.Stdout, cmd.Stderr, cmd.Env, cmd.SysProcAttr = log, log, s.Env, dieWithParent(s.Told != nil)
+	cmd.Stdout, cmd.Stderr, cmd.Env, cmd.SysProcAttr = log, log, s.Env, DieWithParent(s.Told != nil)
 	if err := cmd.Start(); err != nil {
 		return err
 	}

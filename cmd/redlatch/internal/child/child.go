@@ -18,9 +18,9 @@ package child
 
 import (
 	"errors"
-	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"sync/atomic"
 	"time"
 )
@@ -30,17 +30,6 @@ const GuardArg = "guard"
 
 // ErrGuard says that the guard could not be started, and so the command was not.
 var ErrGuard = errors.New("cannot start the process that guards the command")
-
-// Command says what to run.
-type Command struct {
-	Path   string   // of the executable
-	Args   []string // with the name as its first
-	Env    []string
-	Stdin  io.Reader // if an *os.File, the command gets the file itself, and the terminal with it
-	Stdout io.Writer
-	Stderr io.Writer
-	Will   string // what the guard returns if the program is gone, and the command and its group after it
-}
 
 // Status is how a command ended.
 type Status struct {
@@ -62,20 +51,22 @@ type Child struct {
 	asleep   atomic.Int32 // the signal that stopped it, or 0
 }
 
-// Start starts the command, guarded until the deadline. If it cannot be started, nothing stays
-// behind. The caller must call Close.
-func Start(c Command, deadline time.Time) (*Child, error) {
-	g, err := startGuard(c.Stderr, c.Will)
+// Start starts the command, guarded until the deadline. Where its standard input is an *os.File, it
+// gets the file itself, and the terminal with it. The guard returns the will if the program is gone,
+// and the command and its group after it. If the command cannot be started, nothing stays behind. The
+// caller must call Close.
+func Start(cmd *exec.Cmd, will string, deadline time.Time) (*Child, error) {
+	g, err := startGuard(cmd.Stderr, will)
 	if err != nil {
 		return nil, errors.Join(ErrGuard, err)
 	}
 	child := &Child{
-		cmd:     &exec.Cmd{Path: c.Path, Args: c.Args, Env: c.Env, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr},
+		cmd:     cmd,
 		guard:   g,
 		exited:  make(chan struct{}),
 		stopped: make(chan struct{}, 1),
 	}
-	child.cmd.WaitDelay = time.Second // for pipes that it left to others; files need no copying and no delay
+	cmd.WaitDelay = time.Second // for pipes that it left to others; files need no copying and no delay
 	if err := child.start(); err != nil {
 		g.dismiss()
 		return nil, err
@@ -112,3 +103,24 @@ func (c *Child) Close() {
 // Overdue reports whether the guard killed the command, since its deadline had passed and the
 // program did not act. It is valid after Close.
 func (c *Child) Overdue() bool { return c.overdue && c.status.Signal == os.Kill }
+
+// Notify returns the signals that a program which runs a command should pass to [Child.Forward],
+// until stop is called. Those that the program was started to ignore, as nohup does, stay ignored.
+// Meanwhile the program is neither ended by writing to a closed pipe nor suspended by Ctrl-Z.
+func Notify() (signals <-chan os.Signal, stop func()) {
+	wanted, unwanted := make(chan os.Signal, 16), make(chan os.Signal, 1)
+	catch(wanted, forwarded())
+	catch(unwanted, dropped()) // and not ignore: a command inherits what is ignored
+	return wanted, func() {
+		signal.Stop(wanted)
+		signal.Stop(unwanted)
+	}
+}
+
+func catch(c chan<- os.Signal, signals []os.Signal) {
+	for _, sig := range signals {
+		if !signal.Ignored(sig) {
+			signal.Notify(c, sig)
+		}
+	}
+}

@@ -35,9 +35,9 @@ func TestMain(m *testing.M) {
 func start(t *testing.T, script string, deadline time.Time) (c *child.Child, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	c, err := child.Start(child.Command{
+	c, err := child.Start(&exec.Cmd{
 		Path: "/bin/sh", Args: []string{"sh", "-c", "cd " + dir + "\n" + script}, Env: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr,
-	}, deadline)
+	}, "", deadline)
 	check.Must(t, err == nil, "Start(%q): %v", script, err)
 	t.Cleanup(func() {
 		c.Kill()
@@ -101,7 +101,7 @@ func TestStatusIsThatOfTheCommand(t *testing.T) {
 func TestWhatCannotStartLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "none")
-	if _, err := child.Start(child.Command{Path: path, Args: []string{"none"}}, later()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := child.Start(&exec.Cmd{Path: path, Args: []string{"none"}}, "", later()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Start(%q) = %v, want %v", path, err, fs.ErrNotExist)
 	}
 }

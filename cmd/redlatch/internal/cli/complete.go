@@ -76,11 +76,11 @@ func (c completer) names(ctx context.Context, begun string) []cobra.Completion {
 
 // completeScenes completes --scene.
 func completeScenes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	all := []cobra.Completion{cobra.CompletionWithDesc("mutex", "one lock, a crash, a late write"), cobra.CompletionWithDesc("all", "one after the other")}
-	for _, scene := range demo.Scenes() {
-		all = append(all, cobra.CompletionWithDesc(scene.Name, scene.About))
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp
+	return []cobra.Completion{
+		cobra.CompletionWithDesc("mutex", "one lock, a crash, a late write"),
+		cobra.CompletionWithDesc("all", "one after the other"),
+		cobra.CompletionWithDesc("slots", demo.AboutSlots),
+	}, cobra.ShellCompDirectiveNoFileComp
 }
 
 // arrangeArguments sets how arguments and the values of flags are completed.

@@ -22,10 +22,7 @@ var (
 func newVersionCommand(a *app.App) *cobra.Command {
 	var asJSON bool
 	cmd := app.Command("version", app.Nothing, func(*cobra.Command, []string) error {
-		if asJSON {
-			return a.AnswerJSON(thisBuild())
-		}
-		return a.Answer("%s\n", version())
+		return a.AnswerAs(asJSON, thisBuild(), version()+"\n")
 	})
 	cmd.Annotations = map[string]string{app.TalksToNone: "yes"}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as one object on one line: version, revision, modified, protocol, go, os, arch")

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -73,35 +74,32 @@ type run struct {
 	ttl     time.Duration
 	counter Counter
 	history history
+	workers []*worker
 
-	mu    sync.Mutex // guards what is below
-	crash bool       // the next holder is to crash
-	stall bool       // the next holder is to stall
-	fell  time.Time  // when one crashed, until the lock is taken over; else zero
-	told  [Refused + 1]bool
+	crash atomic.Bool // the next holder is to crash
+	stall atomic.Bool // the next holder is to stall
+
+	mu   sync.Mutex // guards what is below
+	fell time.Time  // when one crashed, until the lock is taken over; else zero
+	told [Refused + 1]bool
 }
 
 // Run runs the demo for its duration, and for longer while a part of it has not happened. It returns
 // what came of it, also when ctx ends it early. The error tells of what kept it from running.
 func Run(ctx context.Context, c Config) (Verdict, error) {
-	r := newRun(c, TTL(c.Duration))
+	r := newRun(c)
 	ctx, cancel := r.lasting(ctx, r.complete)
 	defer cancel()
 	r.after(ctx, crashAt, &r.crash)
 	r.after(ctx, stallAt, &r.stall)
 
-	workers, err := r.hire()
-	defer func() {
-		for _, w := range workers {
-			w.client.Close()
-		}
-	}()
-	if err != nil {
+	defer r.dismiss()
+	if err := r.hire(); err != nil {
 		return Verdict{}, err
 	}
-	errs := make([]error, len(workers))
+	errs := make([]error, len(r.workers))
 	var wg sync.WaitGroup
-	for i, w := range workers {
+	for i, w := range r.workers {
 		wg.Go(func() {
 			if errs[i] = w.work(ctx); errs[i] != nil {
 				cancel()
@@ -112,10 +110,10 @@ func Run(ctx context.Context, c Config) (Verdict, error) {
 	return r.history.verdict(&r.counter, c.Workers), errors.Join(errs...)
 }
 
-// newRun begins a demo with leases of that TTL, under a prefix of its own, so that demos on a shared
+// newRun begins a demo, under a prefix of its own, so that demos on a shared
 // server leave each other alone. All that stays behind is the fence key, for an hour.
-func newRun(c Config, ttl time.Duration) *run {
-	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: ttl}
+func newRun(c Config) *run {
+	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: TTL(c.Duration)}
 }
 
 // lasting returns a context that is done when the duration has passed and all has happened.
@@ -130,35 +128,29 @@ func (r *run) lasting(ctx context.Context, happened func() bool) (context.Contex
 	return ctx, cancel
 }
 
-// hire connects the workers; those that it could, if there is an error.
-func (r *run) hire() (workers []*worker, err error) {
+// hire connects the workers.
+func (r *run) hire() error {
 	for i := range r.Workers {
 		w := &worker{run: r, number: i + 1}
 		if err := w.connect(); err != nil {
-			return workers, err
+			return err
 		}
-		workers = append(workers, w)
+		r.workers = append(r.workers, w)
 	}
-	return workers, nil
+	return nil
+}
+
+// dismiss closes the clients of the workers.
+func (r *run) dismiss() {
+	for _, w := range r.workers {
+		w.client.Close()
+	}
 }
 
 // after sets a flag when that part of the duration has passed.
-func (r *run) after(ctx context.Context, part float64, flag *bool) {
-	timer := time.AfterFunc(time.Duration(part*float64(r.Duration)), func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		*flag = true
-	})
+func (r *run) after(ctx context.Context, part float64, flag *atomic.Bool) {
+	timer := time.AfterFunc(time.Duration(part*float64(r.Duration)), func() { flag.Store(true) })
 	context.AfterFunc(ctx, func() { timer.Stop() })
-}
-
-// claim reports whether a flag is set, and clears it.
-func (r *run) claim(flag *bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	claimed := *flag
-	*flag = false
-	return claimed
 }
 
 // worker stands for a process.
@@ -208,12 +200,12 @@ func (w *worker) work(ctx context.Context) error {
 
 // hold does the work for one lease, well or badly.
 func (w *worker) hold(ctx context.Context, lease *redlatch.Lease) error {
-	end := w.history.begin(w.number, lease)
+	end := w.history.begin(w.number, 0, lease)
 	w.acquired(lease)
 	switch {
-	case w.claim(&w.crash):
+	case w.crash.Swap(false):
 		return w.fall(ctx, lease)
-	case w.claim(&w.stall):
+	case w.stall.Swap(false):
 		w.sleepwalk(ctx, lease, end)
 		return nil
 	}
@@ -235,7 +227,7 @@ func (w *worker) acquired(lease *redlatch.Lease) {
 	if !w.fell.IsZero() {
 		took := time.Since(w.fell)
 		w.fell = time.Time{}
-		w.history.tookOver(took)
+		w.history.takeover.Store(took.Milliseconds())
 		e.Kind = TookOver
 		e.Text = fmt.Sprintf("acquires: the lease of the crashed worker expired, %v after the crash", took.Round(time.Millisecond))
 	}
@@ -273,7 +265,7 @@ func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func(
 	end()
 	w.counter.passes(ctx, token)
 	if err := w.counter.Add(token); err != nil {
-		w.history.refused()
+		w.history.refused.Add(1)
 		w.tell(Event{Worker: w.number, Kind: Refused, Token: token, Text: "wakes up and writes: refused, " + err.Error()})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -11,25 +12,30 @@ import (
 
 // history is all that the workers believed, by one clock.
 type history struct {
-	mu       sync.Mutex // guards what is below
-	holds    []*hold
-	stale    int
-	takeover time.Duration // 0 if there was none
+	refused  atomic.Int64 // late writes
+	takeover atomic.Int64 // in milliseconds; 0 if there was none
+
+	mu    sync.Mutex // guards holds
+	holds []*hold
 }
 
-// hold is the time for which one worker believed that it held the lock.
+// hold is the time for which one worker believed that it held the lock, or a slot.
 type hold struct {
 	worker     int
+	slot       int
 	token      int64
 	begin, end time.Time // end is zero while it lasts
 }
 
+// before reports whether a hold had ended when another began.
+func (h *hold) before(next *hold) bool { return !h.end.IsZero() && !h.end.After(next.begin) }
+
 // begin notes that a worker holds a lease, and returns what notes that it stopped. It also stops
 // when the lease is lost.
-func (h *history) begin(worker int, lease *redlatch.Lease) (end func()) {
+func (h *history) begin(worker, slot int, lease *redlatch.Lease) (end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	one := &hold{worker: worker, token: lease.Token(), begin: time.Now()}
+	one := &hold{worker: worker, slot: slot, token: lease.Token(), begin: time.Now()}
 	h.holds = append(h.holds, one)
 	end = func() {
 		h.mu.Lock()
@@ -52,18 +58,6 @@ func heldUntil(lease *redlatch.Lease) time.Time {
 	return now
 }
 
-func (h *history) refused() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stale++
-}
-
-func (h *history) tookOver(d time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.takeover = d
-}
-
 // Verdict is what came of a demo.
 type Verdict struct {
 	Acquisitions       int   `json:"acquisitions"`
@@ -82,8 +76,8 @@ func (h *history) verdict(c *Counter, workers int) Verdict {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := Verdict{
-		Acquisitions: len(h.holds), StaleWritesRefused: h.stale, TokensMonotonic: true,
-		TakeoverMS: h.takeover.Milliseconds(), WritesAccepted: c.Value(), Broken: []string{},
+		Acquisitions: len(h.holds), StaleWritesRefused: int(h.refused.Load()), TokensMonotonic: true,
+		TakeoverMS: h.takeover.Load(), WritesAccepted: c.Value(), Broken: []string{},
 	}
 	each := make([]int, workers+1)
 	for i, one := range h.holds {
@@ -95,7 +89,7 @@ func (h *history) verdict(c *Counter, workers int) Verdict {
 		if one.token <= last.token {
 			v.TokensMonotonic = false
 		}
-		if last.end.IsZero() || last.end.After(one.begin) {
+		if !last.before(one) {
 			v.Overlaps++
 		}
 	}
@@ -123,4 +117,44 @@ func (v *Verdict) judge() {
 			v.Broken = append(v.Broken, rule.what)
 		}
 	}
+}
+
+// Counter is a resource that checks fencing tokens, as a row with a fence column would. The zero
+// value is ready.
+type Counter struct {
+	mu     sync.Mutex // guards what is below
+	value  int
+	newest int64 // token
+}
+
+// Add adds one, unless a newer token than this was here before.
+func (c *Counter) Add(token int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if token < c.newest {
+		return fmt.Errorf("its token is %v older than the newest", time.Duration(c.newest-token)*time.Microsecond)
+	}
+	c.newest = token
+	c.value++
+	return nil
+}
+
+// passes returns when a newer token was here, or ctx is done.
+func (c *Counter) passes(ctx context.Context, token int64) {
+	for ctx.Err() == nil && c.newestToken() <= token {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (c *Counter) newestToken() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.newest
+}
+
+// Value is the number of writes that were accepted.
+func (c *Counter) Value() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.value
 }

@@ -18,32 +18,18 @@ type Show struct {
 }
 
 // Names are what Play can show.
-func Names() []string {
-	names := []string{"mutex", "all"}
-	for _, scene := range Scenes() {
-		names = append(names, scene.Name)
-	}
-	return names
-}
+var Names = []string{"mutex", "slots", "all"}
 
 // Play shows the scene of that name, or all of them, and returns the promises that were not kept.
 func (s *Show) Play(ctx context.Context, name string, c Config) (broken []string, err error) {
-	if name == "mutex" || name == "all" {
-		if broken, err = s.mutex(ctx, c); err != nil {
-			return nil, err
-		}
+	if name != "slots" {
+		broken, err = s.mutex(ctx, c)
 	}
-	for _, scene := range Scenes() {
-		if name != scene.Name && name != "all" {
-			continue
-		}
-		more, err := s.scene(ctx, scene, c)
-		if err != nil {
-			return nil, err
-		}
-		broken = append(broken, more...)
+	if name == "mutex" || err != nil {
+		return broken, err
 	}
-	return broken, nil
+	more, err := s.slots(ctx, c)
+	return append(broken, more...), err
 }
 
 // mutex shows the main scene, and returns the promises that were not kept.
@@ -68,13 +54,13 @@ func (s *Show) mutex(ctx context.Context, c Config) ([]string, error) {
 	return verdict.Broken, err
 }
 
-// scene shows another one.
-func (s *Show) scene(ctx context.Context, scene Scene, c Config) ([]string, error) {
-	line := newTimeline(s.Out, scene.Workers, c.Duration)
-	fmt.Fprintln(s.Out, "\n"+line.fold(0, fmt.Sprintf("%s: %s; on %s, for %v", scene.Name, scene.About, s.Where, c.Duration)))
+// slots shows the other one.
+func (s *Show) slots(ctx context.Context, c Config) ([]string, error) {
+	line := newTimeline(s.Out, slotWorkers, c.Duration)
+	fmt.Fprintln(s.Out, "\n"+line.fold(0, fmt.Sprintf("slots: %s; on %s, for %v", AboutSlots, s.Where, c.Duration)))
 	c.Tell = line.tell
 	stop := line.start()
-	report, err := scene.Play(ctx, c)
+	report, err := playSlots(ctx, c)
 	stop()
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/pace"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 )
 
@@ -47,23 +48,9 @@ func (t *timeline) start() (stop func()) {
 		head += title
 	}
 	fmt.Fprintln(t.out, t.paint(terminal.Dim, head))
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(t.slice)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				t.row()
-			case <-done:
-				return
-			}
-		}
-	}()
+	rows := pace.Every(t.slice, t.slice, t.row)
 	return func() {
-		close(done)
-		<-ended
+		rows()
 		if slices.Max(t.turns) > 0 {
 			t.row()
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -152,7 +153,7 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 		servers = map[string]rueidis.Client{addr: client}
 	}
 	var masters []*node
-	for _, at := range slices.Sorted(keysOf(servers)) {
+	for _, at := range slices.Sorted(maps.Keys(servers)) {
 		n := &node{addr: at, client: servers[at], conn: redlatchrueidis.New(servers[at], at)}
 		v.server(ctx, n, cluster)
 		v.shards = cluster && v.shards
@@ -193,16 +194,6 @@ func (v *visit) size(ctx context.Context, n *node) {
 	}
 }
 
-func keysOf(servers map[string]rueidis.Client) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for at := range servers {
-			if !yield(at) {
-				return
-			}
-		}
-	}
-}
-
 // ask sends one command.
 func (n *node) ask(ctx context.Context, command ...string) (rueidis.RedisMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -221,8 +212,7 @@ func (n *node) text(ctx context.Context, command ...string) (string, error) {
 
 // clean is an error without what says only where it passed.
 func clean(err error) string {
-	var refused *rueidis.RedisError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return refused.Error()
 	}
 	return strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -96,22 +95,24 @@ func (v *visit) rights(ctx context.Context, n *node) {
 	for moved := true; moved && ctx.Err() == nil; { // until the key is one of those that the node of a cluster has
 		probe := keys.Grants(v.Prefix, "doctor-"+rand.Text())
 		r = n.conn.Eval(ctx, conn.Call{Script: try, Keys: []string{probe}, Args: access.Scripted(v.shards)})[0]
-		var refused *conn.ReplyError
-		moved = errors.As(r.Err, &refused) && strings.HasPrefix(refused.Text, "MOVED")
+		refused, ok := errors.AsType[*conn.ReplyError](r.Err)
+		moved = ok && strings.HasPrefix(refused.Text, "MOVED")
 	}
 	if r.Err != nil {
 		v.lacks(n, "scripts cannot be run: "+clean(r.Err))
 		return
 	}
-	var refused []string
+	var refused, ofJournal []string
 	for _, name := range r.Reply.List {
-		refused = append(refused, name.Text)
+		if access.ForJournal(name.Text) {
+			ofJournal = append(ofJournal, name.Text)
+		} else {
+			refused = append(refused, name.Text)
+		}
 	}
-	if slices.ContainsFunc(refused, access.ForJournal) {
-		of := slices.DeleteFunc(slices.Clone(refused), func(name string) bool { return !access.ForJournal(name) })
-		refused = slices.DeleteFunc(refused, access.ForJournal)
+	if len(ofJournal) > 0 {
 		v.report(Finding{
-			n.addr, "journal", Note, "not permitted in scripts: " + strings.Join(of, ", "),
+			n.addr, "journal", Note, "not permitted in scripts: " + strings.Join(ofJournal, ", "),
 			"what happens is not noted for `redlatch log`, and all else works; " + v.permit(),
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,7 +214,7 @@ func fields(text string) map[string]string {
 
 // clocks compares the clocks of all servers with this machine's, and so with each other.
 func (v *visit) clocks() {
-	for _, at := range sortedKeys(v.offset) {
+	for _, at := range slices.Sorted(maps.Keys(v.offset)) {
 		offset := v.offset[at]
 		f := Finding{at, "clock", OK, fmt.Sprintf("%v from this machine's", round(offset)), ""}
 		const advice = "keep clocks together by slewing (chrony, ntpd -x): tokens after a failover or a loss of data go by the server's clock, " +
@@ -226,15 +227,6 @@ func (v *visit) clocks() {
 		}
 		v.report(f)
 	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	all := make([]string, 0, len(m))
-	for k := range m {
-		all = append(all, k)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // round leaves out what nobody reads.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/protocol/address"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 // admin is the supervisor's own connection to the servers, which no fault strikes but those of the
@@ -29,12 +32,8 @@ func openAdmin(urls []string) (*admin, error) {
 			return nil, fmt.Errorf("the Redis URL cannot be used: %w: %w", redlatch.ErrInvalid, err)
 		}
 		o.DisableCache = true
-		if o.Dialer.Timeout == 0 {
-			o.Dialer.Timeout = 3 * time.Second
-		}
-		if o.ConnWriteTimeout == 0 {
-			o.ConnWriteTimeout = 5 * time.Second
-		}
+		o.Dialer.Timeout = cmp.Or(o.Dialer.Timeout, 3*time.Second)
+		o.ConnWriteTimeout = cmp.Or(o.ConnWriteTimeout, 5*time.Second)
 		c, err := rueidis.NewClient(o)
 		if err != nil {
 			a.close()
@@ -106,16 +105,12 @@ func (a *admin) versions(ctx context.Context) string {
 		if err != nil {
 			continue // whatever keeps it from telling is found later, or nothing is
 		}
-		name, version := "Redis", ""
-		for line := range strings.Lines(info) {
-			switch field, value, _ := strings.Cut(strings.TrimSpace(line), ":"); {
-			case field == "valkey_version":
-				name, version = "Valkey", value
-			case field == "redis_version" && version == "":
-				version = value
-			}
+		fields := servers.Fields(info)
+		version := "Redis " + fields["redis_version"]
+		if valkey, ok := fields["valkey_version"]; ok {
+			version = "Valkey " + valkey
 		}
-		found[name+" "+version] = true
+		found[version] = true
 	}
 	return joined(found)
 }
@@ -124,7 +119,7 @@ func (a *admin) versions(ctx context.Context) string {
 func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client, key string) error) error {
 	for _, c := range a.masters(ctx) {
 		// Siblings of a key begin with a brace: {prefix name}:fence.
-		for _, pattern := range []string{escape(prefix) + "*", "{" + escape(prefix) + "*"} {
+		for _, pattern := range []string{keys.Escape(prefix) + "*", "{" + keys.Escape(prefix) + "*"} {
 			for cursor := uint64(0); ; {
 				bounded, cancel := bound(ctx)
 				page, err := c.Do(bounded, c.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
@@ -144,11 +139,6 @@ func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client
 		}
 	}
 	return nil
-}
-
-// escape has a glob pattern match a text alone.
-func escape(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
 func (a *admin) keys(ctx context.Context, prefix string) (all []string, err error) {
@@ -201,7 +191,7 @@ func (a *admin) awaitWrites(ctx context.Context, keys []string) error {
 	defer cancel()
 	for _, c := range a.clients {
 		for _, key := range keys {
-			err := patient(ctx, writesPatience, func() error {
+			err := patient(ctx, func() error {
 				once, cancel := context.WithTimeout(ctx, 2*time.Second)
 				defer cancel()
 				return c.Do(once, c.B().Set().Key(key).Value("").PxMilliseconds(200).Build()).Error()
@@ -214,12 +204,12 @@ func (a *admin) awaitWrites(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// patient repeats f until it succeeds, for a while.
-func patient(ctx context.Context, limit time.Duration, f func() error) error {
-	for end := time.Now().Add(limit); ; {
+// patient repeats f until it succeeds, or ctx is done.
+func patient(ctx context.Context, f func() error) error {
+	for {
 		err := f()
-		if err == nil || time.Now().After(end) {
-			return err
+		if err == nil {
+			return nil
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):

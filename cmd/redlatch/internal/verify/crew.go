@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
@@ -92,9 +94,7 @@ func (c *crew) hire(ctx context.Context) error {
 	}
 	var first error
 	for range c.posts {
-		if err := <-errs; err != nil && first == nil {
-			first = err
-		}
+		first = cmp.Or(first, <-errs)
 	}
 	return first
 }
@@ -112,7 +112,7 @@ func (c *crew) start(ctx context.Context, p *post) error {
 	cmd := exec.Command(command[0], command[1:]...)
 	errs := &tail{}
 	cmd.Stderr = errs
-	cmd.SysProcAttr = apart()
+	cmd.SysProcAttr = servers.DieWithParent(true)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -129,15 +129,12 @@ func (c *crew) start(ctx context.Context, p *post) error {
 	p.life++
 	p.name = fmt.Sprintf("%d.%d", p.number, p.life)
 	p.cmd, p.in, p.last, p.over, p.exited, p.stderr = cmd, in, worker.Report{}, false, make(chan struct{}), errs
-	config, err := json.Marshal(c.config(p))
+	config := c.config(p)
 	p.mu.Unlock()
-	if err != nil {
-		return err
-	}
 	c.run.rec.Note(history.Event{Type: history.Life, Target: p.name})
 	ready := make(chan error, 1)
 	go c.listen(p, out, ready)
-	if _, err := in.Write(append(config, '\n')); err != nil {
+	if err := json.NewEncoder(in).Encode(config); err != nil {
 		return err
 	}
 	select {
@@ -195,10 +192,7 @@ func (c *crew) listen(p *post, out io.Reader, ready chan<- error) {
 func (p *post) tell(o worker.Order) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text, err := json.Marshal(o)
-	if err == nil {
-		_, _ = p.in.Write(append(text, '\n')) // a worker that is gone needs no orders
-	}
+	_ = json.NewEncoder(p.in).Encode(o) // a worker that is gone needs no orders
 }
 
 // order tells all workers.
@@ -297,6 +291,6 @@ func (c *crew) progress() Progress {
 
 // killed reports whether a process ended by a signal, as one does that is killed.
 func killed(err error) bool {
-	var exit *exec.ExitError
-	return errors.As(err, &exit) && exit.ExitCode() == -1
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	return ok && exit.ExitCode() == -1
 }

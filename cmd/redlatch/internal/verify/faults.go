@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -55,13 +56,13 @@ const (
 // Faults are all that are known.
 func Faults() []Fault {
 	return []Fault{
-		{Name: "stop", About: "a worker is suspended (SIGSTOP) for longer than its leases last", lane: processes, do: stopWorker},
-		{Name: "kill", About: "a worker is killed (SIGKILL); another takes its place", lane: processes, do: killWorker},
+		{Name: "stop", About: "a worker is suspended (SIGSTOP) for longer than its leases last", lane: processes, do: onWorker(stopWorker)},
+		{Name: "kill", About: "a worker is killed (SIGKILL); another takes its place", lane: processes, do: onWorker(killWorker)},
 		{Name: "stall", About: "a holder stands still past its lease, and then writes without a look", lane: processes, do: stall},
 		{Name: "delay", About: "requests or replies of a worker are late by up to a TTL", lane: links, do: harmLink("delay", delays)},
 		{Name: "swallow-requests", About: "requests of a worker do not arrive", lane: links, do: harmLink("swallow-requests", func(*run) link.Harm { return link.Harm{SwallowRequests: true} })},
 		{Name: "swallow-replies", About: "requests of a worker arrive, and their replies do not", lane: links, do: harmLink("swallow-replies", func(*run) link.Harm { return link.Harm{SwallowReplies: true} })},
-		{Name: "cut", About: "all connections of a worker are closed", lane: links, do: cutLink},
+		{Name: "cut", About: "all connections of a worker are closed", lane: links, do: onWorker(cutLink)},
 		{Name: "cut-reply", About: "a connection ends in the middle of a reply", lane: links, do: harmLink("cut-reply", func(*run) link.Harm { return link.Harm{CutReply: true} })},
 		{Name: "slow", About: "a worker gets its replies at a few kilobytes a second", lane: links, do: harmLink("slow", func(*run) link.Harm { return link.Harm{Slow: 4 << 10} })},
 		{Name: "kill-connections", About: "Redis closes connections of the workers (CLIENT KILL ID)", lane: serversLane, do: killConnections},
@@ -223,12 +224,19 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func stopWorker(ctx context.Context, r *run) (int64, string, error) {
-	p := r.crew.claim(ctx)
-	if p == nil {
-		return byWorker, "", nil
+// onWorker has a fault done to a worker that no other fault strikes at the moment.
+func onWorker(do func(context.Context, *run, *post) (int64, string, error)) func(context.Context, *run) (int64, string, error) {
+	return func(ctx context.Context, r *run) (int64, string, error) {
+		p := r.crew.claim(ctx)
+		if p == nil {
+			return byWorker, "", nil
+		}
+		defer p.busy.Unlock()
+		return do(ctx, r, p)
 	}
-	defer p.busy.Unlock()
+}
+
+func stopWorker(_ context.Context, r *run, p *post) (int64, string, error) {
 	p.mu.Lock()
 	process, name := p.cmd.Process, p.name
 	p.mu.Unlock()
@@ -243,12 +251,7 @@ func stopWorker(ctx context.Context, r *run) (int64, string, error) {
 	return stood, name, nil
 }
 
-func killWorker(ctx context.Context, r *run) (int64, string, error) {
-	p := r.crew.claim(ctx)
-	if p == nil {
-		return byWorker, "", nil
-	}
-	defer p.busy.Unlock()
+func killWorker(ctx context.Context, r *run, p *post) (int64, string, error) {
 	p.mu.Lock()
 	p.over = true
 	process, name := p.cmd.Process, p.name
@@ -282,24 +285,16 @@ func delays(r *run) link.Harm {
 
 // harmLink has the link of a worker do harm for a while, which the history calls by that name.
 func harmLink(name string, what func(*run) link.Harm) func(context.Context, *run) (int64, string, error) {
-	return func(ctx context.Context, r *run) (int64, string, error) {
-		p := r.crew.claim(ctx)
-		if p == nil {
-			return byWorker, "", nil
-		}
-		defer p.busy.Unlock()
+	return onWorker(func(ctx context.Context, r *run, p *post) (int64, string, error) {
 		p.tell(worker.Order{Do: "harm", Fault: name, Harm: what(r)})
 		pause(ctx, r.plan.TTL/5+rand.N(r.plan.TTL/2))
 		p.tell(worker.Order{Do: "heal"})
 		return byWorker, "", nil
-	}
+	})
 }
 
-func cutLink(ctx context.Context, r *run) (int64, string, error) {
-	if p := r.crew.claim(ctx); p != nil {
-		p.tell(worker.Order{Do: "cut", Fault: "cut"})
-		p.busy.Unlock()
-	}
+func cutLink(_ context.Context, _ *run, p *post) (int64, string, error) {
+	p.tell(worker.Order{Do: "cut", Fault: "cut"})
 	return byWorker, "", nil
 }
 
@@ -339,11 +334,7 @@ func flushScripts(ctx context.Context, r *run) (flushed int64, what string, err 
 // cachedScripts returns how many scripts a server knows.
 func cachedScripts(ctx context.Context, c rueidis.Client) (n int64, err error) {
 	info, err := do(ctx, c, "INFO", "memory")
-	for line := range strings.Lines(info) {
-		if _, e := fmt.Sscanf(line, "number_of_cached_scripts:%d", &n); e == nil {
-			return n, nil
-		}
-	}
+	n, _ = strconv.ParseInt(servers.Fields(info)["number_of_cached_scripts"], 10, 64)
 	return n, err
 }
 

@@ -114,14 +114,7 @@ func Guard(in io.Reader) error {
 	if last.Prefix != "" {
 		err = sweepPrefix(last.URLs, last.Prefix)
 	}
-	return errors.Join(err, os.RemoveAll(filepath.Join(last.Dir, ".servers")), removeSocket(last.Dir))
-}
-
-func removeSocket(dir string) error {
-	if err := os.Remove(filepath.Join(dir, "r.sock")); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	return nil
+	return errors.Join(err, os.RemoveAll(filepath.Join(last.Dir, ".servers")), os.RemoveAll(filepath.Join(last.Dir, "r.sock")))
 }
 
 // sweepPrefix deletes all keys of a run. A request of a worker that was killed may still be on its

@@ -247,11 +247,6 @@ func holdsBetween(h *history.History, from, to int64) template.HTML {
 		}
 		rows[name] = append(rows[name], k)
 	}
-	var names []string
-	for name := range rows {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, cmp.Compare)
 	s := &svg{from: from, to: to}
 	type drawn struct {
 		hold *history.Hold
@@ -260,10 +255,11 @@ func holdsBetween(h *history.History, from, to int64) template.HTML {
 	var bars []drawn
 	row := 0
 	heads := make(map[int]string)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		heads[row] = name
 		var ends []int64 // of the sub-rows: those that are inside together are below each other
-		for _, k := range sortedByFirst(rows[name]) {
+		slices.SortFunc(rows[name], func(a, b *history.Hold) int { return cmp.Compare(a.First, b.First) })
+		for _, k := range rows[name] {
 			i := slices.IndexFunc(ends, func(end int64) bool { return end < k.First })
 			if i < 0 {
 				i = len(ends)
@@ -303,10 +299,4 @@ func holdsBetween(h *history.History, from, to int64) template.HTML {
 		}
 	}
 	return s.done(high)
-}
-
-func sortedByFirst(holds []*history.Hold) []*history.Hold {
-	holds = slices.Clone(holds)
-	slices.SortFunc(holds, func(a, b *history.Hold) int { return cmp.Compare(a.First, b.First) })
-	return holds
 }

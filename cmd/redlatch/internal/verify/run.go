@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/pace"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/internal/testkit/verify/register"
@@ -182,21 +183,10 @@ func (r *run) progress() (stop func()) {
 	if r.Tell == nil {
 		return func() {}
 	}
-	began, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(250 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-			case <-done:
-				return
-			}
-			p := r.crew.progress()
-			p.Elapsed, p.HandOvers = time.Since(began), r.registry.HandOvers()
-			r.Tell(p)
-		}
-	}()
-	return func() { close(done); <-ended }
+	began := time.Now()
+	return pace.Every(250*time.Millisecond, 250*time.Millisecond, func() {
+		p := r.crew.progress()
+		p.Elapsed, p.HandOvers = time.Since(began), r.registry.HandOvers()
+		r.Tell(p)
+	})
 }

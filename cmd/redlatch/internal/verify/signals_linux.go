@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"syscall"
 )
 
 // stands returns 1 if a process is suspended.
@@ -17,10 +16,4 @@ func stands(p *os.Process) int64 {
 		return 1
 	}
 	return 0
-}
-
-// apart is how a worker is started: signals of the terminal do not reach it, and it dies with the
-// supervisor.
-func apart() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -16,5 +16,4 @@ func resume(*os.Process) error  { return errors.ErrUnsupported }
 func stands(*os.Process) int64  { return 0 }
 func gone(int, time.Duration)   {}
 
-func apart() *syscall.SysProcAttr     { return nil }
 func outliving() *syscall.SysProcAttr { return nil }

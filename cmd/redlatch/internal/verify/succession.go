@@ -13,15 +13,13 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/internal/protocol/address"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 // What takes over from a master.
 
 // errNoSuccessor says that no failover can be had.
 var errNoSuccessor = errors.New("no failover can be had")
-
-// successionPatience bounds the wait for a replica to take over.
-const successionPatience = 30 * time.Second
 
 // succession has a replica take over from a master, and returns the address of one of them.
 type succession func(ctx context.Context) (addr string, err error)
@@ -88,7 +86,7 @@ func clusterSuccession(ctx context.Context, cluster rueidis.Client, o rueidis.Cl
 	defer c.Close()
 	var asked time.Time
 	var said error
-	return addr, patient(ctx, successionPatience, func() error {
+	return addr, servers.Eventually(ctx, func() error {
 		if time.Since(asked) > failoverGivenUp {
 			asked = time.Now()
 			_, said = do(ctx, c, "CLUSTER", "FAILOVER")
@@ -120,10 +118,10 @@ func sentinelSuccession(ctx context.Context, o rueidis.ClientOption) (string, er
 	if known == 0 {
 		return before, fmt.Errorf("%w: the sentinels know no replica that is well", errNoSuccessor)
 	}
-	if err := patient(ctx, successionPatience, func() error { _, err := do(ctx, s, "SENTINEL", "FAILOVER", set); return err }); err != nil {
+	if err := servers.Eventually(ctx, func() error { _, err := do(ctx, s, "SENTINEL", "FAILOVER", set); return err }); err != nil {
 		return before, err
 	}
-	return before, patient(ctx, successionPatience, func() error {
+	return before, servers.Eventually(ctx, func() error {
 		switch now, err := masterBy(ctx, s, set); {
 		case err != nil:
 			return err

@@ -6,6 +6,7 @@ package link
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,10 +21,11 @@ type Harm struct {
 
 // Link is the connections of one worker. The zero value is ready. Safe for concurrent use.
 type Link struct {
+	hits atomic.Int64 // chunks that were harmed, or connections that were cut, since the last Heal
+
 	mu    sync.Mutex // guards what is below
 	conns map[*conn]struct{}
 	harm  Harm
-	hits  int64         // chunks that were harmed, or connections that were cut, since the last Heal
 	again chan struct{} // closed when harm changes
 }
 
@@ -62,7 +64,7 @@ func (l *Link) Cut() {
 	for c := range l.conns {
 		conns = append(conns, c)
 	}
-	l.hits += int64(len(conns))
+	l.hits.Add(int64(len(conns)))
 	l.mu.Unlock()
 	for _, c := range conns {
 		_ = c.Close()
@@ -73,7 +75,7 @@ func (l *Link) Cut() {
 // of are closed, as they are out of step.
 func (l *Link) Heal() (hits int64) {
 	l.mu.Lock()
-	hits, l.hits, l.harm = l.hits, 0, Harm{}
+	hits, l.harm = l.hits.Swap(0), Harm{}
 	l.wake()
 	var dirty []*conn
 	for c := range l.conns {
@@ -98,13 +100,6 @@ func (l *Link) now(addr string) (Harm, <-chan struct{}) {
 	return l.harm, l.again
 }
 
-// hit counts harm that was done to a connection, none of whose bytes are missing.
-func (l *Link) hit() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.hits++
-}
-
 // pass returns what to do with bytes of a connection, of which some are swallowed while the harm
 // says so. It is decided and noted at once: a connection of which bytes were swallowed just when
 // the harm ended would else go on out of step, and its client would take replies for those to other
@@ -116,7 +111,7 @@ func (l *Link) pass(c *conn, swallows func(Harm) bool) (h Harm, ok bool) {
 		h = l.harm
 	}
 	if swallows(h) {
-		l.hits++
+		l.hits.Add(1)
 		c.dirty = true
 	}
 	return h, !c.dirty || h.SwallowRequests || h.SwallowReplies
@@ -164,7 +159,7 @@ func (c *conn) Write(data []byte) (int, error) {
 		return c.Conn.Write(data)
 	}
 	defer c.mu.Unlock()
-	c.link.hit()
+	c.link.hits.Add(1)
 	c.queue = append(c.queue, chunk{append([]byte(nil), data...), time.Now().Add(h.DelayRequests)})
 	if len(c.queue) == 1 {
 		go c.drain() // ends with the last chunk
@@ -215,14 +210,14 @@ func (c *conn) Read(data []byte) (int, error) {
 		case h.SwallowReplies:
 			continue
 		case h.CutReply && n > 1:
-			c.link.hit()
+			c.link.hits.Add(1)
 			_ = c.Close()
 			return n / 2, nil
 		case h.DelayReplies > 0:
-			c.link.hit()
+			c.link.hits.Add(1)
 			c.hold(time.Now(), func(h Harm) time.Duration { return h.DelayReplies })
 		case h.Slow > 0:
-			c.link.hit()
+			c.link.hits.Add(1)
 			c.hold(time.Now(), func(h Harm) time.Duration {
 				if h.Slow == 0 {
 					return 0
@@ -243,17 +238,11 @@ func (c *conn) hold(came time.Time, delay func(Harm) time.Duration) {
 		if left <= 0 {
 			return
 		}
-		timer := time.NewTimer(left)
 		select {
-		case <-timer.C:
+		case <-time.After(left):
 		case <-again:
 		case <-c.closed:
-		}
-		timer.Stop()
-		select {
-		case <-c.closed:
 			return
-		default:
 		}
 	}
 }

@@ -7,21 +7,21 @@
 package register
 
 import (
-	"bufio"
 	"cmp"
-	"fmt"
+	"encoding/json"
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Server keeps the registers. Safe for concurrent use.
 type Server struct {
-	listener net.Listener
+	listener  net.Listener
+	handOvers atomic.Int64
 
-	mu        sync.Mutex // guards what is below
-	all       map[string]*cell
-	handOvers int64
+	mu  sync.Mutex // guards all
+	all map[string]*cell
 }
 
 // cell is one register.
@@ -60,62 +60,58 @@ func (s *Server) accept() {
 // serve answers one worker.
 func (s *Server) serve(c net.Conn) {
 	defer c.Close()
-	in := bufio.NewReader(c)
-	worker, err := in.ReadString('\n')
-	if err != nil {
-		return
-	}
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return
-		}
-		var what, name string
-		var token, value, bare int64
-		if _, err := fmt.Sscanf(line, "%s %s %d %d %d\n", &what, &name, &token, &value, &bare); err != nil {
-			return
-		}
-		ok, value, bare := s.access(worker, what == "write", name, token, value, bare)
-		if _, err := fmt.Fprintf(c, "%t %d %d\n", ok, value, bare); err != nil {
-			return
+	var worker string
+	in, out := json.NewDecoder(c), json.NewEncoder(c)
+	for err := in.Decode(&worker); err == nil; {
+		var a access
+		if err = in.Decode(&a); err == nil {
+			err = out.Encode(s.answer(worker, a))
 		}
 	}
 }
 
-func (s *Server) access(worker string, write bool, name string, token, value, bare int64) (bool, int64, int64) {
+// access is what a worker asks, as a line of JSON, and reply what it is told.
+type access struct {
+	Write              bool
+	Name               string
+	Token, Value, Bare int64
+}
+
+type reply struct {
+	OK          bool
+	Value, Bare int64
+}
+
+func (s *Server) answer(worker string, a access) reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.all[name]
+	r := s.all[a.Name]
 	if r == nil {
 		r = &cell{}
-		s.all[name] = r
+		s.all[a.Name] = r
 	}
-	ok := token != 0 && token >= r.newest
+	ok := a.Token != 0 && a.Token >= r.newest
 	if ok {
 		if r.worker != "" && r.worker != worker {
-			s.handOvers++
+			s.handOvers.Add(1)
 		}
 		r.worker = worker
-		r.newest = token // also when it reads: else a late write could come between a read and its write
+		r.newest = a.Token // also when it reads: else a late write could come between a read and its write
 	}
-	if write {
+	if a.Write {
 		if ok {
-			r.value = value
+			r.value = a.Value
 		}
-		if bare != r.bare+1 {
+		if a.Bare != r.bare+1 {
 			r.lost++
 		}
-		r.bare = bare
+		r.bare = a.Bare
 	}
-	return ok, r.value, r.bare
+	return reply{ok, r.value, r.bare}
 }
 
 // HandOvers returns how often a register went from one worker to another.
-func (s *Server) HandOvers() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handOvers
-}
+func (s *Server) HandOvers() int64 { return s.handOvers.Load() }
 
 // Result is how a register stands at the end.
 type Result struct {
@@ -140,7 +136,7 @@ func (s *Server) Results() []Result {
 // Client is the connection of one goroutine. It is for that goroutine alone.
 type Client struct {
 	conn net.Conn
-	in   *bufio.Reader
+	in   *json.Decoder
 }
 
 // Dial connects a worker to the server at path.
@@ -149,11 +145,11 @@ func Dial(path, worker string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := fmt.Fprintln(c, worker); err != nil {
+	if err := json.NewEncoder(c).Encode(worker); err != nil {
 		_ = c.Close()
 		return nil, err
 	}
-	return &Client{c, bufio.NewReader(c)}, nil
+	return &Client{c, json.NewDecoder(c)}, nil
 }
 
 // Close ends the connection.
@@ -161,23 +157,19 @@ func (c *Client) Close() error { return c.conn.Close() }
 
 // Read reads both forms of a register. ok is false if a newer token was there before.
 func (c *Client) Read(name string, token int64) (ok bool, value, bare int64, err error) {
-	return c.ask("read", name, token, 0, 0)
+	r, err := c.ask(access{Name: name, Token: token})
+	return r.OK, r.Value, r.Bare, err
 }
 
 // Write writes both forms. The one without tokens takes it in any case.
 func (c *Client) Write(name string, token, value, bare int64) (ok bool, err error) {
-	ok, _, _, err = c.ask("write", name, token, value, bare)
-	return ok, err
+	r, err := c.ask(access{Write: true, Name: name, Token: token, Value: value, Bare: bare})
+	return r.OK, err
 }
 
-func (c *Client) ask(what, name string, token, value, bare int64) (ok bool, v, b int64, err error) {
-	if _, err := fmt.Fprintf(c.conn, "%s %s %d %d %d\n", what, name, token, value, bare); err != nil {
-		return false, 0, 0, err
+func (c *Client) ask(a access) (r reply, err error) {
+	if err = json.NewEncoder(c.conn).Encode(a); err == nil {
+		err = c.in.Decode(&r)
 	}
-	line, err := c.in.ReadString('\n')
-	if err != nil {
-		return false, 0, 0, err
-	}
-	_, err = fmt.Sscanf(line, "%t %d %d\n", &ok, &v, &b)
-	return ok, v, b, err
+	return r, err
 }

@@ -217,10 +217,8 @@ func (w *worker) heal() {
 
 // rest lets time pass, until ctx is done.
 func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/redlatch/redlatch"
@@ -72,17 +73,6 @@ func urlsIn(path string) ([]string, error) {
 	return urls, nil
 }
 
-// warnOfPassword says that a password in --redis is no secret on this machine.
-func (a *App) warnOfPassword() {
-	for _, url := range a.Redis {
-		if talk.Secret(url) && !a.Quiet {
-			a.Say("the password in --redis stands in the list of processes")
-			a.Hint("put the URL into %s, or into a file that %s names", RedisVariable, fileVariable)
-			return
-		}
-	}
-}
-
 // Connect opens a client, has it used, and closes it.
 func (a *App) Connect(ctx context.Context, o redlatch.Options, use func(*redlatch.Client) error) error {
 	client, err := a.Open(ctx, o)
@@ -101,7 +91,10 @@ func (a *App) Open(ctx context.Context, o redlatch.Options) (*redlatch.Client, e
 	if err != nil {
 		return nil, err
 	}
-	a.warnOfPassword()
+	if !a.Quiet && slices.ContainsFunc(a.Redis, talk.Secret) {
+		a.Say("the password in --redis stands in the list of processes")
+		a.Hint("put the URL into %s, or into a file that %s names", RedisVariable, fileVariable)
+	}
 	if len(urls) > 1 {
 		return redlatch.OpenQuorum(ctx, urls, o)
 	}

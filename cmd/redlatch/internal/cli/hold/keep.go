@@ -61,7 +61,6 @@ func (k *keeper) keep() (child.Status, error) {
 		if k.child.Resume() {
 			k.app.Say("the command cannot be suspended while it holds %q", k.name)
 		}
-		timer := time.NewTimer(k.patience())
 		lost := k.lease.Context().Done()
 		if k.warned {
 			lost = nil
@@ -75,9 +74,8 @@ func (k *keeper) keep() (child.Status, error) {
 			if k.warn {
 				k.warnOfLoss()
 			}
-		case <-timer.C:
+		case <-time.After(k.patience()):
 		}
-		timer.Stop()
 	}
 }
 
@@ -181,14 +179,13 @@ func (k *keeper) untilKill() time.Duration {
 
 // ended waits for the command and its group, and reports whether they ended within d.
 func (k *keeper) ended(d time.Duration) bool {
-	timeout := time.NewTimer(d)
-	defer timeout.Stop()
+	timeout := time.After(d)
 	// There is no signal for the end of a group.
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for {
 		select {
-		case <-timeout.C:
+		case <-timeout:
 			return false
 		case sig := <-k.signals:
 			k.forward(sig)

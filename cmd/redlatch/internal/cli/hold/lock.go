@@ -59,12 +59,7 @@ func (r *run) lock(ctx context.Context, asJSON bool) error {
 	if e := h.release(ctx); err != nil { // which does nothing after Detach
 		return exit.LostOr(errors.Join(err, e))
 	}
-	if asJSON {
-		err = a.AnswerJSON(answer)
-	} else {
-		err = a.Answer("%s\n", answer.Lease)
-	}
-	if err != nil { // the caller has no text
+	if err = a.AnswerAs(asJSON, answer, answer.Lease+"\n"); err != nil { // the caller has no text
 		if lease, e := client.Adopt(ctx, answer.Lease, redlatch.LockOptions{}); e == nil {
 			_ = lease.Release(ctx) // if it fails, it expires
 		}

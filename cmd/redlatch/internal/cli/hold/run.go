@@ -266,8 +266,7 @@ func labelled(labels []string) map[string]string {
 
 // unused adds to the error of a command that cannot be started what has become of the text.
 func (r *run) unused(err error) error {
-	f := (*exit.Error)(nil)
-	if r.target.adopted != "" && errors.As(err, &f) {
+	if f, ok := errors.AsType[*exit.Error](err); ok && r.target.adopted != "" {
 		f.Hint = "the text was not used: `redlatch unlock TEXT` releases its lease, which else lasts until its TTL has passed"
 	}
 	return err
@@ -414,7 +413,7 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 		}
 		return err
 	}
-	c, err := child.Start(r.command(h, path), lease.Deadline())
+	c, err := child.Start(r.command(h, path), r.will(h), lease.Deadline())
 	if err != nil {
 		_ = h.release(ctx) // if it fails, it expires
 		if errors.Is(err, child.ErrGuard) {
@@ -432,15 +431,19 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	if c.Overdue() {
 		cause = k.overdue(cause)
 	}
-	r.app.Emit(exitEvent(r.name, status))
+	ended := talk.Event{Event: "exit", Name: r.name, Code: &status.Code}
+	if status.Signal != nil {
+		ended.Signal = status.Signal.String()
+	}
+	r.app.Emit(ended)
 	err = h.release(ctx)
 	r.cutOff = errors.Is(err, redlatch.ErrUnreachable)
 	return r.outcome(status, cause, &k, err)
 }
 
-func (r *run) command(lease *held, path string) child.Command {
-	return child.Command{
-		Path: path, Args: r.argv, Will: r.will(lease), Stdin: r.app.Stdin, Stdout: r.app.Stdout, Stderr: r.app.Stderr,
+func (r *run) command(lease *held, path string) *exec.Cmd {
+	return &exec.Cmd{
+		Path: path, Args: r.argv, Stdin: r.app.Stdin, Stdout: r.app.Stdout, Stderr: r.app.Stderr,
 		Env: append(append(environment(r.keepPassword), lease.env...),
 			"REDLATCH_NAME="+lease.Name(),
 			"REDLATCH_TOKEN="+strconv.FormatInt(lease.Token(), 10),
@@ -507,14 +510,6 @@ func environment(keepPassword bool) []string {
 }
 
 const hintOverlap = "another holder may have been at work at the same time"
-
-func exitEvent(name string, s child.Status) talk.Event {
-	e := talk.Event{Event: "exit", Name: name, Code: &s.Code}
-	if s.Signal != nil {
-		e.Signal = s.Signal.String()
-	}
-	return e
-}
 
 // will returns that of this run; "" if the lock is to end by itself. That of a job with a window, or
 // with a minimal hold, would open too early. Of which kind an adopted lease is, this program does

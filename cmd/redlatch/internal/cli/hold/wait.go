@@ -93,8 +93,8 @@ func (v *vigil) word(info redlatch.LockInfo, format string, args ...any) {
 	case a.Events:
 		waited := time.Since(v.began)
 		a.Emit(talk.Event{Event: "waiting", Name: v.run.name, WaitedMS: waited.Milliseconds(), Place: v.run.place(info), Message: v.standing(info)})
-	default:
-		a.Chat(format+": %s", append(args, v.standing(info))...)
+	case !a.Quiet:
+		a.Say(format+": %s", append(args, v.standing(info))...)
 	}
 }
 

@@ -29,7 +29,11 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 			if err := app.Refuse(cmd.Flags(), app.Clash("acl", "probe json ttl", "--OTHER is not for --acl, which looks at nothing", "")); err != nil {
 				return err
 			}
-			return rights(a, o)
+			lines, err := doctor.Access(o)
+			if err != nil {
+				return err
+			}
+			return a.Answer("%s\n", strings.Join(lines, "\n"))
 		case probe:
 			look = doctor.Probe
 		}
@@ -40,15 +44,6 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	cmd.Flags().BoolVar(&acl, "acl", false, "print the command for Redis that gives the user its rights, and look at nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line: server, check, level, found, advice")
 	return cmd
-}
-
-// rights prints what gives the users of the URLs the rights that redlatch needs.
-func rights(a *app.App, o doctor.Options) error {
-	lines, err := doctor.Access(o)
-	if err != nil {
-		return err
-	}
-	return a.Answer("%s\n", strings.Join(lines, "\n"))
 }
 
 // looking is a way to look at a deployment: Examine or Probe.

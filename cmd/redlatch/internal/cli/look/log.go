@@ -54,12 +54,7 @@ func readLog(ctx context.Context, a *app.App, pattern string, l logging) error {
 			return err
 		}
 		told = true
-		if l.json {
-			err = a.AnswerJSON(report.EntryJSON(e))
-		} else {
-			err = a.Answer("%s\n", report.EntryLine(e))
-		}
-		if err != nil {
+		if err := a.AnswerAs(l.json, report.EntryJSON(e), report.EntryLine(e)+"\n"); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/pace"
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
@@ -136,12 +137,7 @@ func listDeadlocks(ctx context.Context, a *app.App, client *redlatch.Client, l l
 			continue
 		}
 		found++
-		if l.json {
-			err = a.AnswerJSON(report.DeadlockJSON(d))
-		} else {
-			err = a.Answer("%s", report.DeadlockText(d))
-		}
-		if err != nil {
+		if err := a.AnswerAs(l.json, report.DeadlockJSON(d), report.DeadlockText(d)); err != nil {
 			return err
 		}
 	}
@@ -193,25 +189,5 @@ func collect(ctx context.Context, a *app.App, client *redlatch.Client, pattern s
 	return locks, nil
 }
 
-// progress calls say after a second, and then every few seconds, until stop is called. No call is
-// under way when stop returns.
-func progress(say func()) (stop func()) {
-	end, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for wait := time.Second; ; wait = 5 * time.Second {
-			timer := time.NewTimer(wait)
-			select {
-			case <-timer.C:
-				say()
-			case <-end:
-				timer.Stop()
-				return
-			}
-		}
-	}()
-	return func() {
-		close(end)
-		<-ended
-	}
-}
+// progress calls say after a second, and then every few seconds, until stop is called.
+func progress(say func()) (stop func()) { return pace.Every(time.Second, 5*time.Second, say) }

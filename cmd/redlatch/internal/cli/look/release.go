@@ -82,7 +82,7 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 	if err != nil {
 		return err
 	}
-	if report.NoLock(info) {
+	if info.RedisType != "" { // the key is in use for something else
 		_, err := client.ForceRelease(ctx, name, redlatch.ForceOptions{}) // which refuses it
 		return err
 	}

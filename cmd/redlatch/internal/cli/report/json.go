@@ -123,16 +123,14 @@ func instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
-	t = t.UTC().Truncate(time.Millisecond)
-	return &t
+	return new(t.UTC().Truncate(time.Millisecond))
 }
 
 func millis(d time.Duration) *int64 {
 	if d < 0 {
 		return nil
 	}
-	ms := d.Milliseconds()
-	return &ms
+	return new(d.Milliseconds())
 }
 
 // deadlockJSON is a deadlock as `ls --deadlocks --json` prints it.

@@ -33,9 +33,6 @@ func Summary(info redlatch.LockInfo) string {
 	return s
 }
 
-// NoLock reports whether the key is in use for something else.
-func NoLock(info redlatch.LockInfo) bool { return info.RedisType != "" }
-
 // Table writes a heading and a row for each lock.
 func Table(out io.Writer, locks []*fleet.Lock) error {
 	columns := append(slices.Clone(fleet.Columns), fleet.Token)

@@ -34,7 +34,7 @@ type Streams struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Events bool // talk is events, one JSON object a line
-	Quiet  bool // no talk of a lock that is taken; see Chat
+	Quiet  bool // no talk of a lock that is taken
 
 	behind *backlog    // in front of Stderr, or nil
 	dated  atomic.Bool // talk has the time
@@ -80,13 +80,6 @@ func (s *Streams) line(now, message string) {
 	fmt.Fprintf(s.err(), "redlatch: %s%s\n", now, message)
 }
 
-// Chat is Say for what --quiet leaves out.
-func (s *Streams) Chat(format string, args ...any) {
-	if !s.Quiet {
-		s.Say(format, args...)
-	}
-}
-
 // Hint tells the user what to do about what was said.
 func (s *Streams) Hint(format string, args ...any) { s.line("", fmt.Sprintf("hint: "+format, args...)) }
 
@@ -114,6 +107,14 @@ func (s *Streams) Answer(format string, args ...any) error {
 func (s *Streams) AnswerJSON(v any) error {
 	line, err := jsonLine(v)
 	return cmp.Or(err, s.Answer("%s", line))
+}
+
+// AnswerAs prints v to stdout as JSON, or else the text.
+func (s *Streams) AnswerAs(asJSON bool, v any, text string) error {
+	if asJSON {
+		return s.AnswerJSON(v)
+	}
+	return s.Answer("%s", text)
 }
 
 // jsonLine returns v as a line of JSON. In it, what cannot be seen, or what a terminal could take for a

@@ -54,7 +54,7 @@ func newDemoCommand(a *app.App) *cobra.Command {
 func play(ctx context.Context, a *app.App, name string, c demo.Config, asJSON bool) error {
 	ctx, stop := app.UntilSignal(ctx)
 	defer stop()
-	if !slices.Contains(demo.Names(), name) {
+	if !slices.Contains(demo.Names, name) {
 		return exit.Usagef("mutex, slots and all are known", "there is no scene %q", name)
 	}
 	s := demo.Show{Out: a.Stdout, Where: "Redis at " + talk.Redacted(c.URL)}

@@ -117,7 +117,7 @@ func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
 	f.o.URLs, f.o.Prefix, f.o.Version = given, a.Prefix, a.Version
 	ctx, stop := app.UntilSignal(cmd.Context())
 	defer stop()
-	line := newLiveLine(a.Stderr)
+	line := &liveLine{out: a.Stderr, terminal: terminal.Is(a.Stderr)}
 	f.o.Plan, f.o.Tell = func(p verify.Plan) { fmt.Fprint(a.Stderr, planText(p)) }, line.tell
 	report, err := verify.Run(ctx, f.o)
 	line.end()
@@ -134,13 +134,7 @@ func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
 
 // verdict prints what a run came to, and returns how the program ends.
 func verdict(a *app.App, r verify.Report, asJSON bool) error {
-	var err error
-	if asJSON {
-		err = a.AnswerJSON(r)
-	} else {
-		err = a.Answer("%s", verify.Text(r))
-	}
-	switch {
+	switch err := a.AnswerAs(asJSON, r, verify.Text(r)); {
 	case err != nil:
 		return err
 	case r.Verdict == verify.Fail:
@@ -180,10 +174,6 @@ type liveLine struct {
 	terminal bool
 	last     time.Duration
 	begun    bool
-}
-
-func newLiveLine(out io.Writer) *liveLine {
-	return &liveLine{out: out, terminal: terminal.Is(out)}
 }
 
 // tell shows one report. It is called by one goroutine.

@@ -1,0 +1,22 @@
+// Package pace has something done again and again beside what a program does.
+package pace
+
+import "time"
+
+// Every calls f when the first time has passed, and then each time that the other has, until stop is
+// called. No call is under way when stop returns.
+func Every(first, then time.Duration, f func()) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for wait := first; ; wait = then {
+			select {
+			case <-time.After(wait):
+				f()
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
+}
