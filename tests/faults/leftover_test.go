@@ -376,36 +376,6 @@ func TestEntryIsLostToAnotherOwner(t *testing.T) {
 	}
 }
 
-// TestSortedSetThatIsNoLockIsLeftAlone: a program has a sorted set under the name of a lock. It is
-// refused, and kept: also where tickets of dead waiters are swept, and where the number of permits is
-// changed.
-func TestSortedSetThatIsNoLockIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Sluggish())
-	for name, act := range map[string]func(name string) error{
-		"resize": func(name string) error {
-			_, err := c.Semaphore(name, 3).Resize(t.Context(), 5)
-			return err
-		},
-		"try": func(name string) error { return check.ErrorOf(c.Semaphore(name, 3).TryAcquire(t.Context(), 1)) },
-		"slot": func(name string) error {
-			return check.ErrorOf(c.SlotPool(name, 3, redlatch.SlotOptions{}).TryAcquire(t.Context()))
-		},
-		"read": func(name string) error { return check.ErrorOf(c.RWMutex(name).TryRLock(t.Context())) },
-	} {
-		s.Do("ZADD", locktest.StateKey(name), "1", "one", "2", "two")
-		s.Do("ZADD", help.QueueKey(name), "1", "Hsemaphore\t{redlatch:dead}:grants\t30000\t1:3\trl-dead-1")
-		s.Do("PEXPIRE", help.QueueKey(name), "3600000")
-		check.Error(t, name, act(name), redlatch.ErrWrongKind)
-		if got := s.Do("ZRANGE", locktest.StateKey(name), "0", "-1"); got != "one\ntwo" {
-			t.Errorf("%s leaves %q in the set of the program", name, got)
-		}
-		if got := s.Do("PTTL", locktest.StateKey(name)); got != "-1" {
-			t.Errorf("%s has the set of the program expire in %s ms", name, got)
-		}
-	}
-}
-
 // TestEveryKindNewcomerFindsTheLine: when a lease ends without a word while another process is in
 // line, a process that tries then does not get in before it. It finds the line, and wakes it.
 func TestEveryKindNewcomerFindsTheLine(t *testing.T) {

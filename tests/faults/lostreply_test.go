@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
@@ -49,83 +44,6 @@ func TestLostReplyToAPlaceInLineIsAdopted(t *testing.T) {
 	help.WantNext(t, result, token)
 	help.AwaitFree(t, s, "a")
 	check.That(t, s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a")) == "0", "a line is left behind")
-}
-
-// TestSlotLostWithoutAnswersRests: Redis extends the lease of a slot, and the answers are lost. The client
-// that lost the slot lets others in before the lease ends in Redis, and not before the quarantine.
-func TestSlotLostWithoutAnswersRests(t *testing.T) {
-	t.Parallel()
-	const quarantine = 3 * time.Second
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	pool := func(c *redlatch.Client) *redlatch.SlotPool {
-		return c.SlotPool("ids", 1, redlatch.SlotOptions{Quarantine: quarantine}).With(redlatch.LockOptions{TTL: time.Second})
-	}
-	slot := check.Value(pool(wire.Behind(t, p, help.Brisk(help.Lasting))).Acquire(t.Context())).OK(t)
-	p.Swallow(wire.Replies)
-	<-slot.Context().Done()
-	lost := slot.Deadline() // and not now: this process may have paused since
-	p.Heal()
-	again := check.Value(pool(locktest.Open(t, s.URL(), help.Brisk(help.Lasting))).Acquire(t.Context())).OK(t)
-	check.That(t, time.Since(lost) >= quarantine-50*time.Millisecond, "given again %v after its loss, with a quarantine of %v", time.Since(lost), quarantine)
-	locktest.Release(t, again.Lease)
-}
-
-// leisurely are options of a client whose requests are lost, and are answered in time by a machine
-// that pauses.
-func leisurely() redlatch.Options {
-	o := help.Brisk(help.Lasting)
-	o.RequestTimeout = 9 * time.Second
-	return o
-}
-
-// TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp: redsync's clean-up uses the context that is
-// done, so its key stays for the whole TTL; redlock-rb#76 and redis/rueidis#1010 leave it, too.
-func TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp(t *testing.T) {
-	t.Parallel()
-	acquire := map[string]func(context.Context, *redlatch.Mutex) <-chan help.Outcome{"Lock": help.GoLock, "TryLock": help.GoTryLock}
-	for call, acquire := range acquire {
-		t.Run(call, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			p := wire.StartProxy(t, s)
-			c := wire.Behind(t, p, leisurely())
-
-			p.Swallow(wire.Replies)
-			ctx, cancel := context.WithCancel(t.Context())
-			result := acquire(ctx, c.Mutex("a"))
-			help.AwaitHolder(t, s, "a")
-			cancel()
-			check.Error(t, call, help.AwaitError(t, result), context.Canceled)
-			p.Heal()
-			help.AwaitFree(t, s, "a")
-		})
-	}
-}
-
-// TestLostReplyToAnExtendOfItsOwn: the same for an extend that the client sends by itself, which it
-// sends again in time.
-func TestLostReplyToAnExtendOfItsOwn(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		o, seen := help.Watched(redlatch.Options{})
-		link := &wire.Muted{Conn: s.Conn()}
-		l := locktest.Lock(t, wire.Wrap(t, link, o).Mutex("a"))
-		deadline := l.Deadline()
-		link.Script.Store("mutex renew")
-		seen.Await(t, redlatch.EventJeopardy, "a", 0)
-		check.That(t, l.Held() && l.Deadline().Equal(deadline), "in jeopardy: Held %v, deadline moved by %v, want true and 0", l.Held(), l.Deadline().Sub(deadline))
-		left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a")))
-		if expiry := time.Now().Add(time.Duration(left) * time.Millisecond); err != nil || expiry.Before(deadline.Add(time.Second)) {
-			t.Errorf("Redis has it end %v after its deadline, %v, want some seconds: the extend took place", expiry.Sub(deadline), err)
-		}
-		link.Script.Store("")
-		seen.Await(t, redlatch.EventExtended, "a", 0)
-		if !l.Held() || !l.Deadline().After(deadline) {
-			t.Errorf("after the fault: Held %v, deadline moved by %v, want true and more than 0", l.Held(), l.Deadline().Sub(deadline))
-		}
-		locktest.Release(t, l)
-	})
 }
 
 // TestLostRepliesToExtendEndTheLeaseAtItsDeadline: every extend takes place, so Redis keeps the
@@ -197,82 +115,6 @@ func TestDeadlineIsSoundUnderEveryDelay(t *testing.T) {
 				help.WantSoundDeadline(t, s, granted)
 			})
 		}
-	}
-}
-
-// TestReplyLaterThanTheTTLIsNoLease: node-redlock returns locks that have expired already
-// (node-redlock#296).
-func TestReplyLaterThanTheTTLIsNoLease(t *testing.T) {
-	t.Parallel()
-	for _, direction := range []string{wire.Requests, wire.Replies} {
-		t.Run(direction, func(t *testing.T) {
-			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *memory.Server) {
-				link := &slow{Conn: s.Conn()}
-				c := wire.Wrap(t, link, help.Brisk(300*time.Millisecond))
-				locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-				link.delay(direction, 500*time.Millisecond)
-
-				l, err := c.Mutex("a").TryLock(t.Context())
-				wantNoDeadLease(t, "TryLock", l, err)
-				check.Error(t, "TryLock", err, redlatch.ErrUnreachable)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				l, err = c.Mutex("a").Lock(ctx)
-				wantNoDeadLease(t, "Lock", l, err)
-				if !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Lock = %v, want ErrTaken and context.DeadlineExceeded", err)
-				}
-				link.delay(direction, 0)
-				locktest.Eventually(t, "it is free", func() bool { return s.Do("EXISTS", locktest.StateKey("a")) == "0" })
-			})
-		})
-	}
-}
-
-// slow is a connection that holds requests up, or replies.
-type slow struct {
-	conn.Conn
-	before, after atomic.Int64 // durations
-	underWay      sync.WaitGroup
-}
-
-func (s *slow) delay(direction string, d time.Duration) {
-	if direction == wire.Requests {
-		s.before.Store(int64(d))
-	} else {
-		s.after.Store(int64(d))
-	}
-}
-
-// Eval implements [conn.Conn]. What is on its way arrives also when the caller has given up.
-func (s *slow) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	calls = slices.Clone(calls)
-	answer := make(chan []conn.Result, 1)
-	s.underWay.Go(func() {
-		time.Sleep(time.Duration(s.before.Load()))
-		results := s.Conn.Eval(context.WithoutCancel(ctx), calls...)
-		time.Sleep(time.Duration(s.after.Load()))
-		answer <- results
-	})
-	select {
-	case results := <-answer:
-		return results
-	case <-ctx.Done():
-		return wire.Failing(len(calls), ctx.Err())
-	}
-}
-
-// Close implements [conn.Conn]. It returns when nothing is on its way any more.
-func (s *slow) Close() error {
-	s.underWay.Wait()
-	return s.Conn.Close()
-}
-
-func wantNoDeadLease(t *testing.T, call string, l *redlatch.Lease, err error) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("%s returned a lease with %v left, when every reply takes longer than the TTL", call, l.Remaining())
 	}
 }
 

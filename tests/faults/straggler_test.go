@@ -25,20 +25,6 @@ import (
 // RequestTimeout after the first, and a request that is later than that is not undone. On a real
 // clock, a machine that pauses would make it so late.
 
-func TestStragglerAfterTryLockFoundItTaken(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		held := locktest.Lock(t, s.Client(t, help.Brisk(help.Lasting)).Mutex("a"))
-		c, late := s.Straggles(help.Brisk(help.Lasting))
-		late.Keep("mutex acquire")
-		check.Error(t, "TryLock", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrTaken)
-		locktest.Release(t, held)
-		late.AwaitUndo(t) // which finds nothing
-		late.Deliver(t)
-		s.AwaitFree("a")
-	})
-}
-
 func TestStragglerAfterTheRelease(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {

@@ -217,7 +217,9 @@ func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 }
 
 // TestEveryKindServerForgets: the server loses everything while one holds and another waits. The
-// waiter gets in with a larger token, and the holder is told.
+// waiter gets in with a larger token, and the holder is told. (rueidislock looped without end on the
+// invalidation that a FLUSHALL sends; Redisson's waiters are not woken when the key is deleted by hand,
+// redisson#3730.)
 func TestEveryKindServerForgets(t *testing.T) {
 	forget := map[string]func(*redistest.Server){
 		"flush":   func(s *redistest.Server) { s.Do("FLUSHALL") },
