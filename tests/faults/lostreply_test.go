@@ -152,13 +152,6 @@ func TestTicketsGivenUpInAnOutage(t *testing.T) {
 	})
 }
 
-// endings is those of a request during which the caller's context ends.
-func endings() []wire.Mishap {
-	heard := wire.Unheard
-	heard.Name, heard.Answers = "heard", true
-	return []wire.Mishap{heard, wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken}
-}
-
 // TestLostRequestsOfAWait has each request of a wait meet each mishap, up to the hand-over, of
 // which the message may be lost as well, and the release after it.
 func TestLostRequestsOfAWait(t *testing.T) {
@@ -199,7 +192,9 @@ func TestContextEndsBeforeTheReply(t *testing.T) {
 	t.Parallel()
 	rs := trial.NewCourse(t, 1).At(t)
 	defer rs.Wait()
-	for _, m := range endings() {
+	heard := wire.Unheard
+	heard.Name, heard.Answers = "heard", true
+	for _, m := range []wire.Mishap{heard, wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken} {
 		for _, at := range []wire.Hits{wire.First, wire.Second} {
 			for _, p := range trial.Subjects() {
 				rs.Run(1, func(r *trial.Trial) { r.OwnContext(p, p.Try, m, at) }, p.Kind, "try", m.Name, at.Name)
