@@ -274,25 +274,8 @@ func (s *slowConn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return s.Conn.Eval(ctx, calls...)
 }
 
-// TestRepeatsAreBounded: a worker that counts again and again with one id makes no key grow.
-func TestRepeatsAreBounded(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Unhurried())
-	d := c.CountDownLatch("d")
-	help.SetCount(t, d, 2)
-	help.Together(1100, func(int) {
-		check.Nil(t, "CountDownOnce", check.ErrorOf(d.CountDownOnce(t.Context(), "one")))
-	})
-	help.WantCount(t, d, 1)
-	if got := s.Do("ZCARD", locktest.StateKey("d")); got != "1004" {
-		t.Errorf("1,099 repeats leave %s members, want 1000, and the mark, the set, and what counted and its id", got)
-	}
-	if left := s.Do("PTTL", locktest.StateKey("d")); left == "-1" {
-		t.Error("the key never expires")
-	}
-}
-
-// TestCountDownRemembersEnough: all that has counted in a round, and of earlier ones a thousand.
+// TestCountDownRemembersEnough: all that has counted in a round, and of earlier ones a thousand. Repeats
+// make no key grow without a bound.
 func TestCountDownRemembersEnough(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.Start(t, help.Unhurried())
@@ -318,6 +301,7 @@ func TestCountDownRemembersEnough(t *testing.T) {
 	if got, _ := strconv.Atoi(s.Do("ZCARD", locktest.StateKey("d"))); got > 2002 {
 		t.Errorf("calls at zero have made %d members", got)
 	}
+	help.WantExpiry(t, s)
 }
 
 // TestCountDownUnheard: a waiter that hears no message finds the zero at its heartbeat, and soon if

@@ -66,22 +66,6 @@ func TestEnsure(t *testing.T) {
 	})
 }
 
-// TestExtendNeverCreates: it brought back a lock that others had held since (redsync's
-// SetNXOnExtend, RedLock.net#48, redis-semaphore#175, redlock-rb#36).
-func TestExtendNeverCreates(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	l := locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
-	s.Do("DEL", locktest.StateKey("a"))
-	err := l.Extend(t.Context())
-	check.That(t, help.IsAll(err, redlatch.ErrNotHeld) && errors.As(err, new(*redlatch.LostError)), "Extend = %v, want a LostError", err)
-	help.WantLost(t, l)
-	if err := l.Extend(t.Context()); !errors.As(err, new(*redlatch.LostError)) {
-		t.Errorf("Extend again = %v, want a LostError", err)
-	}
-	check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "Extend created the key")
-}
-
 // TestExtendOfAnothersLock: the old owner's calls must not touch the new owner's lock (go-redislock
 // extends it; two goroutines on one redsync.Mutex release it).
 func TestExtendOfAnothersLock(t *testing.T) {

@@ -35,7 +35,8 @@ func TestStragglerAfterTheRelease(t *testing.T) {
 }
 
 // TestStragglingRenewalIsNothing: an extend that arrives after the release must not bring the lock
-// back (redisson#7272, RedLock.net#48, redis-semaphore#175).
+// back, which others may have held since (redisson#7272, redsync's SetNXOnExtend, RedLock.net#48,
+// redis-semaphore#175, redlock-rb#36).
 func TestStragglingRenewalIsNothing(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {

@@ -219,11 +219,11 @@ func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 // TestEveryKindServerForgets: the server loses everything while one holds and another waits. The
 // waiter gets in with a larger token, and the holder is told. (rueidislock looped without end on the
 // invalidation that a FLUSHALL sends; Redisson's waiters are not woken when the key is deleted by hand,
-// redisson#3730.)
+// redisson#3730, and it drops a lost lock from its list and tells nobody, redisson#4698.)
 func TestEveryKindServerForgets(t *testing.T) {
 	forget := map[string]func(*redistest.Server){
-		"flush":   func(s *redistest.Server) { s.Do("FLUSHALL") },
-		"restart": func(s *redistest.Server) { s.Restart() },
+		"flush":              func(s *redistest.Server) { s.Do("FLUSHALL") },
+		"kill and a restart": func(s *redistest.Server) { s.Restart() },
 	}
 	t.Parallel()
 	for name, forget := range forget {
@@ -242,16 +242,6 @@ func TestEveryKindServerForgets(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestServerKilledAndRestartedEmpty: Redisson drops a lost lock from its list and tells nobody
-// (redisson#4698).
-func TestServerKilledAndRestartedEmpty(t *testing.T) {
-	t.Parallel()
-	help.WantTakeover(t, func(s *redistest.Server) {
-		s.Kill()
-		s.Restart()
-	})
 }
 
 // TestServerHangsForLongerThanTheTTL: with rueidislock's late cancel two held for 2.5 s.
