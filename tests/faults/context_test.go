@@ -173,11 +173,11 @@ func TestRequestEndsWithItsContext(t *testing.T) {
 						}
 					}
 				}
+				defer node.Resume()
 				node.Pause()
 				end()
 				node.Restart()
 				node.Pause() // takes connections, and says nothing
-				defer node.Resume()
 				end()
 			})
 		}

@@ -1,24 +1,57 @@
 package faults
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/tests/internal/memory"
-	"github.com/redlatch/redlatch/tests/internal/wire"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
-// withLosses runs a test in virtual time, with a client that loses the answers to a script, and another.
-func withLosses(t *testing.T, test func(t *testing.T, loses *atomic.Value, one, other *redlatch.Client)) {
+// lossy loses the answers to scripts whose names contain a text. The server runs them.
+type lossy struct {
+	conn.Conn
+	loses atomic.Pointer[string]
+	slow  time.Duration // how long an extend takes to arrive
+}
+
+func (c *lossy) lose(text string) { c.loses.Store(&text) }
+
+func (c *lossy) keep() { c.loses.Store(nil) }
+
+func (c *lossy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if strings.Contains(calls[0].Script.Name, "renew") {
+		time.Sleep(c.slow)
+	}
+	all := c.Conn.Eval(ctx, calls...)
+	text := c.loses.Load()
+	if text == nil || !strings.Contains(calls[0].Script.Name, *text) {
+		return all
+	}
+	<-ctx.Done()
+	for i := range all {
+		all[i] = conn.Result{Err: ctx.Err()}
+	}
+	return all
+}
+
+// withLosses runs a test in virtual time, with a client that loses answers and another.
+func withLosses(t *testing.T, test func(t *testing.T, c *lossy, one, other *redlatch.Client)) {
 	t.Helper()
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		over := &wire.Muted{Conn: s.Conn()}
-		test(t, &over.Script, wire.Wrap(t, over, redlatch.Options{}), s.Client(t, redlatch.Options{}))
+	synctest.Test(t, func(t *testing.T) {
+		m := redlatchtest.InMemory(t)
+		c := &lossy{Conn: m.Conn()}
+		one := check.Value(redlatch.New(c, redlatch.Options{})).OK(t)
+		defer one.Close()
+		test(t, c, one, m.Client(t, redlatch.Options{}))
 	})
 }
 
@@ -30,17 +63,21 @@ var brief = redlatch.LockOptions{TTL: 10 * time.Second}
 func TestSlotThatIsLostRests(t *testing.T) {
 	t.Parallel()
 	quarantine := redlatch.SlotOptions{Quarantine: time.Minute}
-	for how, longer := range map[string]bool{"an extend has no answer": false, "a longer lease ends": true} {
+	for how, lose := range map[string]func(t *testing.T, c *lossy, s *redlatch.Slot){
+		"an extend has no answer": func(_ *testing.T, c *lossy, _ *redlatch.Slot) { c.lose("renew") },
+		"a longer lease ends": func(t *testing.T, c *lossy, s *redlatch.Slot) {
+			c.slow = 50 * time.Millisecond
+			check.OK(t, "ExtendTo", s.ExtendTo(t.Context(), 20*time.Second))
+			c.lose("renew")
+		},
+	} {
 		t.Run(how, func(t *testing.T) {
-			withLosses(t, func(t *testing.T, loses *atomic.Value, one, other *redlatch.Client) {
+			withLosses(t, func(t *testing.T, c *lossy, one, other *redlatch.Client) {
 				slot := check.Value(one.SlotPool("ids", 1, quarantine).With(brief).Acquire(t.Context())).OK(t)
-				if longer {
-					check.OK(t, "ExtendTo", slot.ExtendTo(t.Context(), 20*time.Second))
-				}
-				loses.Store("slotpool renew")
+				lose(t, c, slot)
 				<-slot.Context().Done()
 				lost := time.Now()
-				loses.Store("")
+				c.keep()
 				again := check.Value(other.SlotPool("ids", 1, quarantine).With(brief).Acquire(t.Context())).OK(t)
 				check.That(t, time.Since(lost) >= time.Minute, "given again %v after its loss, with a quarantine of a minute", time.Since(lost))
 				check.OK(t, "Release", again.Release(t.Context()))
@@ -55,24 +92,24 @@ func TestLossClosesNoLock(t *testing.T) {
 	t.Parallel()
 	o := redlatch.LockOptions{TTL: brief.TTL, MinHold: time.Hour}
 	t.Run("mutex", func(t *testing.T) {
-		withLosses(t, func(t *testing.T, loses *atomic.Value, one, other *redlatch.Client) {
+		withLosses(t, func(t *testing.T, c *lossy, one, other *redlatch.Client) {
 			l := check.Value(one.Mutex("a").With(o).Lock(t.Context())).OK(t)
-			loses.Store("mutex renew")
+			c.lose("renew")
 			<-l.Context().Done()
-			loses.Store("")
+			c.keep()
 			time.Sleep(5 * time.Second)
 			check.OK(t, "TryLock", check.ErrorOf(other.Mutex("a").TryLock(t.Context())))
 		})
 	})
 	t.Run("several", func(t *testing.T) {
-		withLosses(t, func(t *testing.T, loses *atomic.Value, one, other *redlatch.Client) {
+		withLosses(t, func(t *testing.T, c *lossy, one, other *redlatch.Client) {
 			held := check.Value(other.Mutex("b").Lock(t.Context())).OK(t)
 			failed := make(chan error, 1)
 			go func() { failed <- check.ErrorOf(one.MultiMutex("a", "b").With(o).Lock(t.Context())) }()
 			time.Sleep(time.Second)
-			loses.Store("mutex renew")
+			c.lose("renew")
 			time.Sleep(12 * time.Second)
-			loses.Store("")
+			c.keep()
 			time.Sleep(10 * time.Second)
 			check.OK(t, "Release", held.Release(t.Context()))
 			check.Error(t, "Lock of several of which one was lost", <-failed, redlatch.ErrNotHeld)
@@ -87,16 +124,16 @@ func TestLossClosesNoLock(t *testing.T) {
 // TestDepthAfterAReleaseIsRepeated: an entry whose release is called again, since it had no answer, counts
 // as one that has left.
 func TestDepthAfterAReleaseIsRepeated(t *testing.T) {
-	withLosses(t, func(t *testing.T, loses *atomic.Value, one, _ *redlatch.Client) {
+	withLosses(t, func(t *testing.T, c *lossy, one, _ *redlatch.Client) {
 		ctx := redlatch.WithOwner(t.Context(), "me")
 		r := one.ReentrantMutex("r").WithDepth(2)
 		enter := func(ttl time.Duration) (*redlatch.Lease, error) {
 			return r.With(redlatch.LockOptions{TTL: ttl}).Lock(ctx)
 		}
 		first, second := check.Value(enter(10*time.Second)).OK(t), check.Value(enter(20*time.Second)).OK(t)
-		loses.Store("reentrant release")
+		c.lose("release")
 		check.Error(t, "Release", first.Release(ctx), redlatch.ErrUnreachable)
-		loses.Store("")
+		c.keep()
 		check.OK(t, "Release", first.Release(ctx))
 		time.Sleep(5 * time.Second)
 		third := check.Value(enter(10 * time.Second)).OK(t)
