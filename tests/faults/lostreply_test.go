@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -44,46 +43,6 @@ func TestLostReplyToAPlaceInLineIsAdopted(t *testing.T) {
 	help.WantNext(t, result, token)
 	help.AwaitFree(t, s, "a")
 	check.That(t, s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a")) == "0", "a line is left behind")
-}
-
-// TestLostRepliesToExtendEndTheLeaseAtItsDeadline: every extend takes place, so Redis keeps the
-// key, but its holder cannot know.
-func TestLostRepliesToExtendEndTheLeaseAtItsDeadline(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	l := locktest.Lock(t, wire.Behind(t, p, help.Brisk(4*time.Second)).Mutex("a"))
-	p.Swallow(wire.Replies)
-	extends := help.CommandCalls(s, "pexpire")
-	help.WantLostAtDeadline(t, l)
-	check.That(t, help.CommandCalls(s, "pexpire") != extends, "the server extended nothing until the lease was lost")
-	p.Heal()
-	if lost := (*redlatch.LostError)(nil); !errors.As(l.Release(t.Context()), &lost) {
-		t.Error("Release of a lost lease is no LostError")
-	}
-}
-
-// TestLostReplyToReleaseIsConfirmedByTheResend: Redisson tells real owners "not locked by current
-// thread" (redisson#6651).
-func TestLostReplyToReleaseIsConfirmedByTheResend(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	l := locktest.Lock(t, wire.Behind(t, p, help.Sluggish()).Mutex("a"))
-	next := help.GoLock(t.Context(), locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
-	locktest.Eventually(t, "a waiter in line", func() bool { return s.Do("ZCARD", help.QueueKey("a")) == "1" })
-
-	p.Swallow(wire.Replies)
-	released := make(chan error, 1)
-	go func() { released <- l.Release(context.Background()) }()
-	second := help.Await(t, next) // so the release took place
-	p.Heal()
-	check.Nil(t, "Release", help.Receive(t, released, "Release"))
-	if !second.Held() || s.Do("GET", locktest.StateKey("a")) != second.Owner() {
-		t.Errorf("the resent release took the lock from the next holder: Held %v", second.Held())
-	}
-	locktest.Release(t, second)
-	help.AwaitFree(t, s, "a")
 }
 
 // TestDeadlineIsSoundUnderEveryDelay: etcd's client and rueidislock count from the reply.

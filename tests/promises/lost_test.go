@@ -18,7 +18,7 @@ import (
 )
 
 // TestEveryKindLostReplies: a request whose reply was lost means one when it is sent again,
-// whatever it asks.
+// whatever it asks. Redisson tells real owners "not locked by current thread" (redisson#6651).
 func TestEveryKindLostReplies(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		p := wire.StartProxy(t, s)
