@@ -271,23 +271,6 @@ func TestJobReleasedByItsJob(t *testing.T) {
 	}
 }
 
-// TestReleaseIsTriedUntilItIsKnown: a release that got no answer must not cost the next holder the
-// TTL, once Redis answers again.
-func TestReleaseIsTriedUntilItIsKnown(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	c := wire.Behind(t, p, impatient())
-	err := c.Mutex("a").Do(t.Context(), func(context.Context, *redlatch.Lease) error {
-		p.Swallow(wire.Requests)
-		return nil
-	})
-	wantNoAnswer(t, err, p.Listen)
-	check.Must(t, s.Do("EXISTS", locktest.StateKey("a")) == "1", "the release arrived, so this shows nothing")
-	p.Heal()
-	help.AwaitFree(t, s, "a")
-}
-
 // TestStragglerAfterALoss: a request that arrives when its lease has been lost must not bring the
 // lock back for a TTL.
 func TestStragglerAfterALoss(t *testing.T) {

@@ -548,7 +548,7 @@ var mutants = []mutant{
 	breaks("run that is released as if it had not begun", "internal/engine/lease/needs.go",
 		"on.Release(owner, ticket, true,", "on.Release(owner, ticket, false,", "TestJobThatIsLostKeepsItsWindow"),
 	breaks("release that is not tried again", "internal/engine/lease/release.go",
-		"(l.resent || l.state == ended && !l.keeper.Quorum) {", "l.resent {", "TestReleaseIsTriedUntilItIsKnown"),
+		"(l.resent || l.state == ended && !l.keeper.Quorum) {", "l.resent {", "TestLostRequests"),
 	breaks("loss after which a late request brings the lock back", "internal/engine/lease/lease.go",
 		"Told():\n		l.undoLocked(0)\n", "Told():\n", "TestStragglerAfterALoss"),
 	breaks("go-redis that goes on asking a dead master", "redlatchgoredis/goredis.go",
