@@ -120,78 +120,68 @@ func TestTryUnderOnesOwnLease(t *testing.T) {
 	}
 }
 
-// hurried returns a client, and a context that is cancelled when Redis grants the client something.
-func hurried(t *testing.T, s *redistest.Server) (*redlatch.Client, context.Context) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
-	return wire.Wrap(t, &wire.Heeding{Conn: wire.Dial(t, s.Addr()), Heard: cancel}, help.Sluggish()), ctx
-}
-
-// TestGrantThatIsGivenBackIsNotTaken: the context of an acquisition that does not have to wait ends
-// when Redis has granted it. The lock goes back, and no other holder may be named as the reason.
-func TestGrantThatIsGivenBackIsNotTaken(t *testing.T) {
+// TestRequestEndsWithItsContext: a server that is up falls silent while requests to it are under way, and
+// is silent when it takes new connections after the others are gone. Requests that leave by themselves
+// are sent on the goroutine of their caller while the connection is up: over the one that requests share,
+// and over one for itself, which a client makes when it has asked for a while. They end with their context
+// all the same, and none is caught where another waits for a connection. Another node of a cluster answers
+// all the while.
+func TestRequestEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	acquisitions := map[string]func(*redlatch.Client, context.Context) error{
-		"TryLock": func(c *redlatch.Client, ctx context.Context) error {
-			_, err := c.Mutex("a").TryLock(ctx)
-			return err
-		},
-		"Lock": func(c *redlatch.Client, ctx context.Context) error {
-			_, err := c.Mutex("a").Lock(ctx)
-			return err
-		},
-		"TryAcquire": func(c *redlatch.Client, ctx context.Context) error {
-			_, err := c.Semaphore("a", 3).TryAcquire(ctx, 2)
-			return err
-		},
-		"Multi.TryLock": func(c *redlatch.Client, ctx context.Context) error {
-			_, err := c.MultiMutex("a", "b").TryLock(ctx)
-			return err
-		},
+	for way, turns := range map[string]int{"shared": 3, "lane": 200} { // after so many, a connection for itself
+		for _, size := range []int{1, 3} {
+			t.Run(fmt.Sprint(way, " of ", size), func(t *testing.T) {
+				t.Parallel()
+				nodes, url := help.StartNodes(t, 1), ""
+				if url = nodes[0].URL(); size > 1 {
+					nodes = redistest.StartCluster(t, size)
+					url = help.ClusterURL(nodes)
+				}
+				sent, o := &wire.Counting{}, help.Sluggish()
+				o.RequestTimeout = time.Hour
+				o.WrapConn = func(c conn.Conn) conn.Conn {
+					sent.Conn = c
+					return sent
+				}
+				// By these parameters no connection is given up for its silence: else a request that
+				// ignores its context would end with its connection, some seconds later.
+				c := locktest.Open(t, url+"?write_timeout=1h&dial_timeout=1h", o)
+				other, node := "a", nodes[0]
+				if size > 1 {
+					node = nodes[help.ShardOf(nodes, "{m}")]
+					for n := 0; nodes[help.ShardOf(nodes, other)] == node; n++ {
+						other = fmt.Sprint("other-", n)
+					}
+				}
+				for range turns {
+					locktest.Release(t, locktest.Lock(t, c.Mutex("{m}")))
+					locktest.Release(t, locktest.Lock(t, c.Mutex(other)))
+				}
+				end := func() {
+					t.Helper()
+					for range 3 { // the first shows that the connection may not be up
+						ctx, cancel := context.WithCancel(t.Context())
+						first := goTryUnderWay(t, ctx, c.Mutex("{m} first"), sent)
+						own, cancelOwn := context.WithCancel(t.Context())
+						second := goTryUnderWay(t, own, c.Mutex("{m} second"), sent)
+						cancelOwn()
+						check.Error(t, "the second TryLock", help.AwaitError(t, second), context.Canceled)
+						cancel()
+						check.Error(t, "the first TryLock", help.AwaitError(t, first), context.Canceled)
+						if size > 1 {
+							locktest.Release(t, locktest.Lock(t, c.Mutex(other)))
+						}
+					}
+				}
+				defer node.Resume()
+				node.Pause()
+				end()
+				node.Restart()
+				node.Pause() // takes connections, and says nothing
+				end()
+			})
+		}
 	}
-	for what, acquire := range acquisitions {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			c, ctx := hurried(t, s)
-			if err := acquire(c, ctx); !errors.Is(err, context.Canceled) || errors.Is(err, redlatch.ErrTaken) {
-				t.Errorf("%s = %v, want context.Canceled and not ErrTaken", what, err)
-			}
-			help.WantNothingLeft(t, s, "a", "b")
-		})
-	}
-}
-
-// TestJobWhoseContextEnds: Do must not say that another run is the reason when its own context
-// ended before the work began. The window stays open for the next start.
-func TestJobWhoseContextEnds(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c, ctx := hurried(t, s)
-	job := c.Job("a", redlatch.JobOptions{Window: time.Hour})
-	ran, err := job.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
-	check.That(t, !ran && errors.Is(err, context.Canceled), "Do = %t, %v, want false and context.Canceled", ran, err)
-	locktest.Eventually(t, "the window is open", func() bool { return help.RunJob(t, job, nil) })
-}
-
-// Requests that leave by themselves are sent on the goroutine of their caller while the connection
-// is up. They end with their context all the same.
-
-// unending are parameters of a URL by which no connection is given up for its silence: else a request
-// that ignores its context would end with its connection, some seconds later.
-const unending = "?write_timeout=1h&dial_timeout=1h"
-
-// unlimited are options of a client whose requests end with their context, or with an answer: its
-// own limit is an hour. sent counts the requests that are under way or over.
-func unlimited() (o redlatch.Options, sent *wire.Counting) {
-	o, sent = help.Sluggish(), &wire.Counting{}
-	o.RequestTimeout = time.Hour
-	o.WrapConn = func(c conn.Conn) conn.Conn {
-		sent.Conn = c
-		return sent
-	}
-	return o, sent
 }
 
 // goTryUnderWay tries a mutex on another goroutine, and returns when the request is under way.
@@ -207,155 +197,39 @@ func goTryUnderWay(t *testing.T, ctx context.Context, m *redlatch.Mutex, sent *w
 	return result
 }
 
-// cancelledSoon wants an acquisition to end with its context, which is cancelled while the server is
-// silent and the request is under way.
-func cancelledSoon(t *testing.T, m *redlatch.Mutex, sent *wire.Counting) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	result := goTryUnderWay(t, ctx, m, sent)
-	cancel()
-	check.Error(t, "TryLock", help.AwaitError(t, result), context.Canceled)
-}
-
-// TestRequestEndsWithItsContext: a server that is up falls silent while a request is under way.
-func TestRequestEndsWithItsContext(t *testing.T) {
+// TestHookPanics at the grant of a lock, or when its caller waits: no program has the lease, so no owner
+// must hold the lock; and the caller waits no more, so no ticket must stay in line.
+func TestHookPanics(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	o, sent := unlimited()
-	c := locktest.Open(t, s.URL()+unending, o)
-	for range 2 { // the first request may be what shows that the connection is up
-		locktest.Release(t, locktest.Lock(t, c.Mutex("m")))
-	}
-	s.Pause()
-	defer s.Resume()
-	cancelledSoon(t, c.Mutex("m"), sent)
-}
-
-// TestRequestAfterAFailureEndsWithItsContext: the connection was up, is gone, and the server that
-// takes new ones says nothing. While one request waits for a connection, no other must be caught in
-// that wait.
-func TestRequestAfterAFailureEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	o, sent := unlimited()
-	c := locktest.Open(t, s.URL()+unending, o)
-	for range 2 {
-		locktest.Release(t, locktest.Lock(t, c.Mutex("m")))
-	}
-	s.Restart()
-	s.Pause()
-	defer s.Resume()
-	ctx, cancel := context.WithCancel(t.Context())
-	first := goTryUnderWay(t, ctx, c.Mutex("first"), sent)
-	cancelledSoon(t, c.Mutex("second"), sent)
-	cancel()
-	check.Error(t, "the first TryLock", help.AwaitError(t, first), context.Canceled)
-}
-
-// TestRequestInALaneEndsWithItsContext: so does a request that has a connection for itself, which a
-// client makes when it has asked for a while.
-func TestRequestInALaneEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	o, sent := unlimited()
-	c := locktest.Open(t, s.URL()+unending, o)
-	for range 200 {
-		locktest.Release(t, locktest.Lock(t, c.Mutex("m")))
-	}
-	s.Pause()
-	defer s.Resume()
-	for range 3 { // once in the lane, and then over the connection that requests share
-		cancelledSoon(t, c.Mutex("m"), sent)
-	}
-}
-
-// TestRequestInAClusterEndsWithItsContext: a node of a cluster falls silent while a request to it is
-// under way. Requests to another node are answered all the while.
-func TestRequestInAClusterEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	for way, turns := range map[string]int{"shared": 3, "lane": 200} { // after so many, a connection for itself
-		t.Run(way, func(t *testing.T) {
+	for _, at := range []redlatch.EventType{redlatch.EventGranted, redlatch.EventWait} {
+		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
-			nodes := redistest.StartCluster(t, 3)
-			o, sent := unlimited()
-			c := locktest.Open(t, help.ClusterURL(nodes)+unending, o)
-			silent, other := "m", "a"
-			for n := 0; help.ShardOf(nodes, other) == help.ShardOf(nodes, silent); n++ {
-				other = fmt.Sprint("other-", n)
+			armed := true
+			o := help.Sluggish()
+			o.Hook = func(_ context.Context, e redlatch.Event) {
+				if e.Type == at && armed {
+					armed = false
+					panic("hook")
+				}
 			}
-			for range turns {
-				locktest.Release(t, locktest.Lock(t, c.Mutex(silent)))
-				locktest.Release(t, locktest.Lock(t, c.Mutex(other)))
+			s, c := locktest.Start(t, o)
+			var held *redlatch.Lease
+			acquire := c.Mutex("a").TryLock
+			if at == redlatch.EventWait {
+				held = locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
+				acquire = c.Mutex("a").Lock
 			}
-			node := nodes[help.ShardOf(nodes, silent)]
-			node.Pause()
-			for range 2 { // the first shows that the connection may not be up
-				cancelledSoon(t, c.Mutex(silent), sent)
-				locktest.Release(t, locktest.Lock(t, c.Mutex(other)))
+			cause := help.Recovered(func() { _, _ = acquire(t.Context()) })
+			check.Must(t, cause == "hook", "the acquisition panicked with %v, want hook", cause)
+			locktest.InLine(t, s, "a", 0)
+			if held != nil {
+				locktest.Release(t, held)
 			}
-			node.Restart()
-			node.Pause() // takes connections, and says nothing
-			defer node.Resume()
-			for range 2 {
-				cancelledSoon(t, c.Mutex(silent), sent)
-				locktest.Release(t, locktest.Lock(t, c.Mutex(other)))
-			}
+			help.AwaitFree(t, s, "a")
+			locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
+			help.WantNothingLeft(t, s, "a")
 		})
 	}
-}
-
-// TestRequestEndsWithItsLimit: a request that the server leaves without an answer ends, whatever
-// its context allows.
-func TestRequestEndsWithItsLimit(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	o := help.Sluggish()
-	o.RequestTimeout = 300 * time.Millisecond
-	c := locktest.Open(t, s.URL(), o)
-	for range 2 {
-		help.InsistRelease(t, help.InsistLock(t, c.Mutex("m").Lock))
-	}
-	s.Pause()
-	defer s.Resume()
-	check.Error(t, "TryLock", help.AwaitError(t, help.GoTryLock(t.Context(), c.Mutex("m"))), redlatch.ErrUnreachable)
-}
-
-// panicking are options whose hook panics at the first event of a kind for the name "a".
-func panicking(o redlatch.Options, kind redlatch.EventType) redlatch.Options {
-	armed := true
-	o.Hook = func(_ context.Context, e redlatch.Event) {
-		if e.Type == kind && e.Name == "a" && armed {
-			armed = false
-			panic("hook")
-		}
-	}
-	return o
-}
-
-// TestHookPanicsAtGrant: no program has the lease, so no owner must hold the lock.
-func TestHookPanicsAtGrant(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, panicking(help.Sluggish(), redlatch.EventGranted))
-	if cause := help.Recovered(func() { _, _ = c.Mutex("a").TryLock(t.Context()) }); cause != "hook" {
-		t.Fatalf("TryLock panicked with %v, want hook", cause)
-	}
-	help.AwaitFree(t, s, "a")
-	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-}
-
-// TestHookPanicsAtWait: the caller waits no more, so no ticket must stay in line.
-func TestHookPanicsAtWait(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, panicking(help.Sluggish(), redlatch.EventWait))
-	held := locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
-	if cause := help.Recovered(func() { _, _ = c.Mutex("a").Lock(t.Context()) }); cause != "hook" {
-		t.Fatalf("Lock panicked with %v, want hook", cause)
-	}
-	locktest.InLine(t, s, "a", 0)
-	locktest.Release(t, held)
-	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-	help.WantNothingLeft(t, s, "a")
 }
 
 // hookPanics is the key of a context for whose events a hook panics.

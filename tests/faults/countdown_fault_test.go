@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,75 +25,66 @@ import (
 // once, and one that fails at most once.
 func TestCountDownMeetsMishaps(t *testing.T) {
 	t.Parallel()
-	rs := trial.NewCourse(t, 1).At(t)
-	calls := map[string]func(context.Context, *redlatch.CountDownLatch) error{
+	each := func(what string, try func(r *trial.Trial, m wire.Mishap, h wire.Hits, near, far *redlatch.CountDownLatch)) {
+		t.Run(what, func(t *testing.T) {
+			at := []wire.Hits{wire.First, wire.Second, wire.FirstTwo, wire.Some}
+			trial.EachMishap(t, trial.Mishaps(), at, func(r *trial.Trial, m wire.Mishap, h wire.Hits) {
+				try(r, m, h, r.Near.CountDownLatch(r.Name), r.Far.CountDownLatch(r.Name))
+			})
+		})
+	}
+	for what, call := range map[string]func(context.Context, *redlatch.CountDownLatch) error{
 		"CountDown": func(ctx context.Context, d *redlatch.CountDownLatch) error { _, err := d.CountDown(ctx); return err },
 		"CountDownOnce": func(ctx context.Context, d *redlatch.CountDownLatch) error {
 			_, err := d.CountDownOnce(ctx, "a")
 			return err
 		},
-	}
-	eachMishap(func(m wire.Mishap, h wire.Hits) {
-		for what, call := range calls {
-			rs.Run(1, func(r *trial.Trial) {
-				near, far := r.Near.CountDownLatch(r.Name), r.Far.CountDownLatch(r.Name)
-				help.SetCount(r, far, 5)
-				r.Harm(m, h)
-				err := call(locktest.Within(r, locktest.Patience), near)
-				r.Heal()
-				r.WantUnknown(what, err, m)
-				r.WantCounted(far, 4, err != nil)
-				r.Late(near)
-				r.WantCounted(far, 4, err != nil)
-				if what == "CountDownOnce" {
-					check.Nil(r, fmt.Sprintf("%s with nothing in its way", what), call(locktest.Within(r, locktest.Patience), far))
-					help.WantCount(r, far, 4)
-				}
-			}, what, m.Name, h.Name)
-		}
-		rs.Run(1, func(r *trial.Trial) {
-			near, far := r.Near.CountDownLatch(r.Name), r.Far.CountDownLatch(r.Name)
+	} {
+		each(what, func(r *trial.Trial, m wire.Mishap, h wire.Hits, near, far *redlatch.CountDownLatch) {
+			help.SetCount(r, far, 5)
 			r.Harm(m, h)
-			set, err := near.TrySetCount(locktest.Within(r, locktest.Patience), 2, help.Lasting)
+			err := call(locktest.Within(r, locktest.Patience), near)
 			r.Heal()
-			r.WantUnknown("TrySetCount", err, m)
-			check.That(r, err != nil || set, "TrySetCount says that the count is above zero, and it set it itself")
-			if err != nil { // it was set, or not
-				check.Nil(r, "TrySetCount with nothing in its way", check.ErrorOf(far.TrySetCount(locktest.Within(r, locktest.Patience), 2, help.Lasting)))
-			}
-			help.CountDown(r, far, 1)
+			r.WantUnknown(what, err, m)
+			r.WantCounted(far, 4, err != nil)
 			r.Late(near)
-			help.WantCount(r, far, 1)
-			help.CountDown(r, far, 0)
-			help.WantCount(r, far, 0)
-		}, "TrySetCount", m.Name, h.Name)
-		rs.Run(1, func(r *trial.Trial) {
-			near, far := r.Near.CountDownLatch(r.Name), r.Far.CountDownLatch(r.Name)
-			help.SetCount(r, far, 1)
-			r.Harm(m, h)
-			wait := help.GoAwait(locktest.Within(r, locktest.Patience), near)
-			locktest.Eventually(r, "a place in line, or an error", trial.Seldom(func() bool {
-				info, err := r.Far.Inspect(locktest.Within(r, locktest.Patience), r.Name)
-				return err == nil && len(info.Waiters) > 0 || len(wait) > 0
-			}))
-			help.CountDown(r, far, 0)
-			r.Heal()
-			if err := help.Receive(r, wait, "a wait"); err != nil {
-				r.WantUnknown("Await", err, m)
+			r.WantCounted(far, 4, err != nil)
+			if what == "CountDownOnce" {
+				check.Nil(r, fmt.Sprintf("%s with nothing in its way", what), call(locktest.Within(r, locktest.Patience), far))
+				help.WantCount(r, far, 4)
 			}
-			r.WantNoTicket()
-		}, "Await", m.Name, h.Name)
-	})
-	rs.Wait()
-}
-
-// eachMishap calls f for each mishap, and for the requests that it may meet.
-func eachMishap(f func(wire.Mishap, wire.Hits)) {
-	for _, m := range []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.Straggles, wire.ReadOnly, wire.DiskFull} {
-		for _, h := range []wire.Hits{wire.First, wire.Second, wire.FirstTwo, wire.Some} {
-			f(m, h)
-		}
+		})
 	}
+	each("TrySetCount", func(r *trial.Trial, m wire.Mishap, h wire.Hits, near, far *redlatch.CountDownLatch) {
+		r.Harm(m, h)
+		set, err := near.TrySetCount(locktest.Within(r, locktest.Patience), 2, help.Lasting)
+		r.Heal()
+		r.WantUnknown("TrySetCount", err, m)
+		check.That(r, err != nil || set, "TrySetCount says that the count is above zero, and it set it itself")
+		if err != nil { // it was set, or not
+			check.Nil(r, "TrySetCount with nothing in its way", check.ErrorOf(far.TrySetCount(locktest.Within(r, locktest.Patience), 2, help.Lasting)))
+		}
+		help.CountDown(r, far, 1)
+		r.Late(near)
+		help.WantCount(r, far, 1)
+		help.CountDown(r, far, 0)
+		help.WantCount(r, far, 0)
+	})
+	each("Await", func(r *trial.Trial, m wire.Mishap, h wire.Hits, near, far *redlatch.CountDownLatch) {
+		help.SetCount(r, far, 1)
+		r.Harm(m, h)
+		wait := help.GoAwait(locktest.Within(r, locktest.Patience), near)
+		locktest.Eventually(r, "a place in line, or an error", trial.Seldom(func() bool {
+			info, err := r.Far.Inspect(locktest.Within(r, locktest.Patience), r.Name)
+			return err == nil && len(info.Waiters) > 0 || len(wait) > 0
+		}))
+		help.CountDown(r, far, 0)
+		r.Heal()
+		if err := help.Receive(r, wait, "a wait"); err != nil {
+			r.WantUnknown("Await", err, m)
+		}
+		r.WantNoTicket()
+	})
 }
 
 // TestCountDownStragglers: a request that reaches Redis when its round is over counts for nothing
@@ -284,25 +274,8 @@ func (s *slowConn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return s.Conn.Eval(ctx, calls...)
 }
 
-// TestRepeatsAreBounded: a worker that counts again and again with one id makes no key grow.
-func TestRepeatsAreBounded(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Unhurried())
-	d := c.CountDownLatch("d")
-	help.SetCount(t, d, 2)
-	help.Together(1100, func(int) {
-		check.Nil(t, "CountDownOnce", check.ErrorOf(d.CountDownOnce(t.Context(), "one")))
-	})
-	help.WantCount(t, d, 1)
-	if got := s.Do("ZCARD", locktest.StateKey("d")); got != "1004" {
-		t.Errorf("1,099 repeats leave %s members, want 1000, and the mark, the set, and what counted and its id", got)
-	}
-	if left := s.Do("PTTL", locktest.StateKey("d")); left == "-1" {
-		t.Error("the key never expires")
-	}
-}
-
-// TestCountDownRemembersEnough: all that has counted in a round, and of earlier ones a thousand.
+// TestCountDownRemembersEnough: all that has counted in a round, and of earlier ones a thousand. Repeats
+// make no key grow without a bound.
 func TestCountDownRemembersEnough(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.Start(t, help.Unhurried())
@@ -328,6 +301,7 @@ func TestCountDownRemembersEnough(t *testing.T) {
 	if got, _ := strconv.Atoi(s.Do("ZCARD", locktest.StateKey("d"))); got > 2002 {
 		t.Errorf("calls at zero have made %d members", got)
 	}
+	help.WantExpiry(t, s)
 }
 
 // TestCountDownUnheard: a waiter that hears no message finds the zero at its heartbeat, and soon if
@@ -521,21 +495,5 @@ func TestCountDownOfProcesses(t *testing.T) {
 	stopped.Resume()
 	if r := stopped.Next(); !r.Done {
 		t.Errorf("a waiter that slept through the end of its round says %+v, want it done", r)
-	}
-
-	again := worker.Start(t, awaits)
-	help.WantWaiters(t, s, "d", 1)
-	again.Kill()
-	locktest.Eventually(t, "the server sees the connection closed", func() bool {
-		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), again.Client)
-	})
-	late := worker.Start(t, awaits)
-	locktest.Eventually(t, "the dead waiter is dropped by the next", func() bool {
-		info, err := c.Inspect(t.Context(), "d")
-		return err == nil && len(info.Waiters) == 1 && info.Waiters[0].Client == late.Client
-	})
-	s.Do("FLUSHALL")
-	if r := late.Next(); r.Done || !strings.Contains(r.Failure, redlatch.ErrNotSet.Error()) {
-		t.Errorf("after FLUSHALL the waiter says %+v, want ErrNotSet", r)
 	}
 }

@@ -4,7 +4,7 @@
 // # Which file is about which hazard
 //
 //	clock_linux      the clock of the server steps by an hour
-//	context          contexts that seem alive after the deadline, or end just as Redis grants; hooks that panic
+//	context          contexts that seem alive after the deadline, or end while a server is silent; hooks that panic
 //	countdown_fault  a countdown: lost and late requests, messages, processes and servers
 //	full             the server is out of memory, or its disk is full; the ailments that history tests use
 //	kinds_history    each kind: many faults at once; what the clients believed is checked afterwards
@@ -14,8 +14,8 @@
 //	outage           waiters that are cut off and tell too little; connections that die without a reset
 //	quorum_history   a quorum: nodes and links fail; what the clients believed is checked afterwards
 //	quorum_history_linux  the same while the clock of a node steps
-//	renew            the watchdog: work that hangs, extends that create, releases too early
-//	server           a server that is killed, emptied, hangs, has an older copy, or refuses
+//	renew            extends that come late, or are another's; replicas that are late; releases under a done context
+//	server           a server that hangs, has an older copy, or refuses; keys that are no lock
 //	straggler        requests that arrive when all is over; a late clean-up that undoes too much
 //	subscription     messages that are lost, and a server without publish/subscribe
 package faults

@@ -42,37 +42,6 @@ func fillDisk(t *testing.T, s *redistest.Server) (mend func()) {
 	}
 }
 
-// TestTicketGivenUpWhileWritesAreRefused: the release of a ticket that was refused was forgotten.
-// Its client lived on, so for as long as a client is believed alive the ticket could get a grant that
-// no waiter heard.
-func TestTicketGivenUpWhileWritesAreRefused(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		o := help.Lasts(help.Lasting)
-		o.RequestTimeout = 3 * time.Second // a third of it is between two attempts to clean up
-		one := help.LockOf(locktest.Open(t, s.URL(), o), kind)
-		sent := &wire.Counting{Conn: wire.Dial(t, s.Addr())}
-		c := wire.Wrap(t, sent, o)
-		other := help.LockOf(c, kind)
-		held := help.Enter(t, one)
-		token := held.Token()
-		ctx, cancel := context.WithCancel(t.Context())
-		gaveUp := help.GoEnter(ctx, other)
-		locktest.InLine(t, s, one.Name, 1)
-		next := help.GoEnter(t.Context(), other)
-		locktest.InLine(t, s, one.Name, 2)
-
-		mend := fillDisk(t, s)
-		cancel()
-		check.Error(t, "acquire", help.AwaitError(t, gaveUp), context.Canceled)
-		released := other.Kind + " release"
-		locktest.Eventually(t, "its release was refused", func() bool { return sent.Count(released) > 0 })
-		mend()
-		locktest.InLine(t, s, one.Name, 1)
-		locktest.Release(t, held)
-		help.WantSuccessor(t, s, next, token)
-	})
-}
-
 // TestReleaseWhileWritesAreRefused: the caller is told, and the lock is released as soon as the
 // server takes writes again; it stayed until its TTL was over.
 func TestReleaseWhileWritesAreRefused(t *testing.T) {

@@ -40,16 +40,6 @@ func wantSoon(t *testing.T, what string, acquire func(ctx context.Context) (*red
 	locktest.Release(t, l)
 }
 
-// wantNotTaken checks that a lease is held, or ended by itself, as it does on a machine that stood
-// still for longer than its TTL.
-func wantNotTaken(t *testing.T, l *redlatch.Lease) {
-	t.Helper()
-	err, lost := l.Extend(t.Context()), (*redlatch.LostError)(nil)
-	if err != nil && (!errors.As(l.Err(), &lost) || lost.Reason != redlatch.LossExpired) {
-		t.Errorf("the entry that lives on is lost: %v", err)
-	}
-}
-
 // wantShort checks that the keys of a lock end with the lease of the holder that crashes.
 func wantShort(t *testing.T, s *redistest.Server, name string) {
 	t.Helper()
@@ -81,7 +71,10 @@ func TestReentrantEndsWithItsLastEntry(t *testing.T) {
 			short := check.Value(dying.ReentrantMutex(name).TryLock(ctx)).OK(t)
 			end(t, long)
 			wantShort(t, s, name)
-			wantNotTaken(t, short)
+			err, lost := short.Extend(t.Context()), (*redlatch.LostError)(nil)
+			if err != nil && (!errors.As(short.Err(), &lost) || lost.Reason != redlatch.LossExpired) {
+				t.Errorf("the entry that lives on is lost, and not as on a machine that stood still for its TTL: %v", err)
+			}
 			process.Kill()
 			wantSoon(t, "Lock by another owner", c.ReentrantMutex(name).Lock)
 			wantSoon(t, "TryLock by the same owner", func(context.Context) (*redlatch.Lease, error) {
@@ -373,36 +366,6 @@ func TestEntryIsLostToAnotherOwner(t *testing.T) {
 	check.Equal(t, s.Do("HGETALL", locktest.StateKey("a")), "9f1c:1\n1", "the lock of the other owner")
 	if ms, _ := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); ms < 1 || ms > 30_000 {
 		t.Errorf("the lock of the other owner ends in %d ms, want 30,000 at most", ms)
-	}
-}
-
-// TestSortedSetThatIsNoLockIsLeftAlone: a program has a sorted set under the name of a lock. It is
-// refused, and kept: also where tickets of dead waiters are swept, and where the number of permits is
-// changed.
-func TestSortedSetThatIsNoLockIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Sluggish())
-	for name, act := range map[string]func(name string) error{
-		"resize": func(name string) error {
-			_, err := c.Semaphore(name, 3).Resize(t.Context(), 5)
-			return err
-		},
-		"try": func(name string) error { return check.ErrorOf(c.Semaphore(name, 3).TryAcquire(t.Context(), 1)) },
-		"slot": func(name string) error {
-			return check.ErrorOf(c.SlotPool(name, 3, redlatch.SlotOptions{}).TryAcquire(t.Context()))
-		},
-		"read": func(name string) error { return check.ErrorOf(c.RWMutex(name).TryRLock(t.Context())) },
-	} {
-		s.Do("ZADD", locktest.StateKey(name), "1", "one", "2", "two")
-		s.Do("ZADD", help.QueueKey(name), "1", "Hsemaphore\t{redlatch:dead}:grants\t30000\t1:3\trl-dead-1")
-		s.Do("PEXPIRE", help.QueueKey(name), "3600000")
-		check.Error(t, name, act(name), redlatch.ErrWrongKind)
-		if got := s.Do("ZRANGE", locktest.StateKey(name), "0", "-1"); got != "one\ntwo" {
-			t.Errorf("%s leaves %q in the set of the program", name, got)
-		}
-		if got := s.Do("PTTL", locktest.StateKey(name)); got != "-1" {
-			t.Errorf("%s has the set of the program expire in %s ms", name, got)
-		}
 	}
 }
 

@@ -2,19 +2,13 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
@@ -51,123 +45,6 @@ func TestLostReplyToAPlaceInLineIsAdopted(t *testing.T) {
 	check.That(t, s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a")) == "0", "a line is left behind")
 }
 
-// TestSlotLostWithoutAnswersRests: Redis extends the lease of a slot, and the answers are lost. The client
-// that lost the slot lets others in before the lease ends in Redis, and not before the quarantine.
-func TestSlotLostWithoutAnswersRests(t *testing.T) {
-	t.Parallel()
-	const quarantine = 3 * time.Second
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	pool := func(c *redlatch.Client) *redlatch.SlotPool {
-		return c.SlotPool("ids", 1, redlatch.SlotOptions{Quarantine: quarantine}).With(redlatch.LockOptions{TTL: time.Second})
-	}
-	slot := check.Value(pool(wire.Behind(t, p, help.Brisk(help.Lasting))).Acquire(t.Context())).OK(t)
-	p.Swallow(wire.Replies)
-	<-slot.Context().Done()
-	lost := slot.Deadline() // and not now: this process may have paused since
-	p.Heal()
-	again := check.Value(pool(locktest.Open(t, s.URL(), help.Brisk(help.Lasting))).Acquire(t.Context())).OK(t)
-	check.That(t, time.Since(lost) >= quarantine-50*time.Millisecond, "given again %v after its loss, with a quarantine of %v", time.Since(lost), quarantine)
-	locktest.Release(t, again.Lease)
-}
-
-// leisurely are options of a client whose requests are lost, and are answered in time by a machine
-// that pauses.
-func leisurely() redlatch.Options {
-	o := help.Brisk(help.Lasting)
-	o.RequestTimeout = 9 * time.Second
-	return o
-}
-
-// TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp: redsync's clean-up uses the context that is
-// done, so its key stays for the whole TTL; redlock-rb#76 and redis/rueidis#1010 leave it, too.
-func TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp(t *testing.T) {
-	t.Parallel()
-	acquire := map[string]func(context.Context, *redlatch.Mutex) <-chan help.Outcome{"Lock": help.GoLock, "TryLock": help.GoTryLock}
-	for call, acquire := range acquire {
-		t.Run(call, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			p := wire.StartProxy(t, s)
-			c := wire.Behind(t, p, leisurely())
-
-			p.Swallow(wire.Replies)
-			ctx, cancel := context.WithCancel(t.Context())
-			result := acquire(ctx, c.Mutex("a"))
-			help.AwaitHolder(t, s, "a")
-			cancel()
-			check.Error(t, call, help.AwaitError(t, result), context.Canceled)
-			p.Heal()
-			help.AwaitFree(t, s, "a")
-		})
-	}
-}
-
-// TestLostReplyToAnExtendOfItsOwn: the same for an extend that the client sends by itself, which it
-// sends again in time.
-func TestLostReplyToAnExtendOfItsOwn(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		o, seen := help.Watched(redlatch.Options{})
-		link := &wire.Muted{Conn: s.Conn()}
-		l := locktest.Lock(t, wire.Wrap(t, link, o).Mutex("a"))
-		deadline := l.Deadline()
-		link.Script.Store("mutex renew")
-		seen.Await(t, redlatch.EventJeopardy, "a", 0)
-		check.That(t, l.Held() && l.Deadline().Equal(deadline), "in jeopardy: Held %v, deadline moved by %v, want true and 0", l.Held(), l.Deadline().Sub(deadline))
-		left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a")))
-		if expiry := time.Now().Add(time.Duration(left) * time.Millisecond); err != nil || expiry.Before(deadline.Add(time.Second)) {
-			t.Errorf("Redis has it end %v after its deadline, %v, want some seconds: the extend took place", expiry.Sub(deadline), err)
-		}
-		link.Script.Store("")
-		seen.Await(t, redlatch.EventExtended, "a", 0)
-		if !l.Held() || !l.Deadline().After(deadline) {
-			t.Errorf("after the fault: Held %v, deadline moved by %v, want true and more than 0", l.Held(), l.Deadline().Sub(deadline))
-		}
-		locktest.Release(t, l)
-	})
-}
-
-// TestLostRepliesToExtendEndTheLeaseAtItsDeadline: every extend takes place, so Redis keeps the
-// key, but its holder cannot know.
-func TestLostRepliesToExtendEndTheLeaseAtItsDeadline(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	l := locktest.Lock(t, wire.Behind(t, p, help.Brisk(4*time.Second)).Mutex("a"))
-	p.Swallow(wire.Replies)
-	extends := help.CommandCalls(s, "pexpire")
-	help.WantLostAtDeadline(t, l)
-	check.That(t, help.CommandCalls(s, "pexpire") != extends, "the server extended nothing until the lease was lost")
-	p.Heal()
-	if lost := (*redlatch.LostError)(nil); !errors.As(l.Release(t.Context()), &lost) {
-		t.Error("Release of a lost lease is no LostError")
-	}
-}
-
-// TestLostReplyToReleaseIsConfirmedByTheResend: Redisson tells real owners "not locked by current
-// thread" (redisson#6651).
-func TestLostReplyToReleaseIsConfirmedByTheResend(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	l := locktest.Lock(t, wire.Behind(t, p, help.Sluggish()).Mutex("a"))
-	next := help.GoLock(t.Context(), locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
-	locktest.Eventually(t, "a waiter in line", func() bool { return s.Do("ZCARD", help.QueueKey("a")) == "1" })
-
-	p.Swallow(wire.Replies)
-	released := make(chan error, 1)
-	go func() { released <- l.Release(context.Background()) }()
-	second := help.Await(t, next) // so the release took place
-	p.Heal()
-	check.Nil(t, "Release", help.Receive(t, released, "Release"))
-	if !second.Held() || s.Do("GET", locktest.StateKey("a")) != second.Owner() {
-		t.Errorf("the resent release took the lock from the next holder: Held %v", second.Held())
-	}
-	locktest.Release(t, second)
-	help.AwaitFree(t, s, "a")
-}
-
 // TestDeadlineIsSoundUnderEveryDelay: etcd's client and rueidislock count from the reply.
 func TestDeadlineIsSoundUnderEveryDelay(t *testing.T) {
 	t.Parallel()
@@ -197,82 +74,6 @@ func TestDeadlineIsSoundUnderEveryDelay(t *testing.T) {
 				help.WantSoundDeadline(t, s, granted)
 			})
 		}
-	}
-}
-
-// TestReplyLaterThanTheTTLIsNoLease: node-redlock returns locks that have expired already
-// (node-redlock#296).
-func TestReplyLaterThanTheTTLIsNoLease(t *testing.T) {
-	t.Parallel()
-	for _, direction := range []string{wire.Requests, wire.Replies} {
-		t.Run(direction, func(t *testing.T) {
-			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *memory.Server) {
-				link := &slow{Conn: s.Conn()}
-				c := wire.Wrap(t, link, help.Brisk(300*time.Millisecond))
-				locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-				link.delay(direction, 500*time.Millisecond)
-
-				l, err := c.Mutex("a").TryLock(t.Context())
-				wantNoDeadLease(t, "TryLock", l, err)
-				check.Error(t, "TryLock", err, redlatch.ErrUnreachable)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				l, err = c.Mutex("a").Lock(ctx)
-				wantNoDeadLease(t, "Lock", l, err)
-				if !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Lock = %v, want ErrTaken and context.DeadlineExceeded", err)
-				}
-				link.delay(direction, 0)
-				locktest.Eventually(t, "it is free", func() bool { return s.Do("EXISTS", locktest.StateKey("a")) == "0" })
-			})
-		})
-	}
-}
-
-// slow is a connection that holds requests up, or replies.
-type slow struct {
-	conn.Conn
-	before, after atomic.Int64 // durations
-	underWay      sync.WaitGroup
-}
-
-func (s *slow) delay(direction string, d time.Duration) {
-	if direction == wire.Requests {
-		s.before.Store(int64(d))
-	} else {
-		s.after.Store(int64(d))
-	}
-}
-
-// Eval implements [conn.Conn]. What is on its way arrives also when the caller has given up.
-func (s *slow) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	calls = slices.Clone(calls)
-	answer := make(chan []conn.Result, 1)
-	s.underWay.Go(func() {
-		time.Sleep(time.Duration(s.before.Load()))
-		results := s.Conn.Eval(context.WithoutCancel(ctx), calls...)
-		time.Sleep(time.Duration(s.after.Load()))
-		answer <- results
-	})
-	select {
-	case results := <-answer:
-		return results
-	case <-ctx.Done():
-		return wire.Failing(len(calls), ctx.Err())
-	}
-}
-
-// Close implements [conn.Conn]. It returns when nothing is on its way any more.
-func (s *slow) Close() error {
-	s.underWay.Wait()
-	return s.Conn.Close()
-}
-
-func wantNoDeadLease(t *testing.T, call string, l *redlatch.Lease, err error) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("%s returned a lease with %v left, when every reply takes longer than the TTL", call, l.Remaining())
 	}
 }
 
@@ -308,13 +109,6 @@ func TestTicketsGivenUpInAnOutage(t *testing.T) {
 			return s.Do("EXISTS", locktest.StateKey("a"), help.QueueKey("a"), help.ClientsKey("a")) == "0"
 		})
 	})
-}
-
-// endings is those of a request during which the caller's context ends.
-func endings() []wire.Mishap {
-	heard := wire.Unheard
-	heard.Name, heard.Answers = "heard", true
-	return []wire.Mishap{heard, wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken}
 }
 
 // TestLostRequestsOfAWait has each request of a wait meet each mishap, up to the hand-over, of
@@ -357,7 +151,9 @@ func TestContextEndsBeforeTheReply(t *testing.T) {
 	t.Parallel()
 	rs := trial.NewCourse(t, 1).At(t)
 	defer rs.Wait()
-	for _, m := range endings() {
+	heard := wire.Unheard
+	heard.Name, heard.Answers = "heard", true
+	for _, m := range []wire.Mishap{heard, wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken} {
 		for _, at := range []wire.Hits{wire.First, wire.Second} {
 			for _, p := range trial.Subjects() {
 				rs.Run(1, func(r *trial.Trial) { r.OwnContext(p, p.Try, m, at) }, p.Kind, "try", m.Name, at.Name)

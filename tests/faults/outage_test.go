@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -209,7 +208,9 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	n := wire.StartNAT(t, s)
-	c := locktest.Open(t, n.URL(), sluggishBut(3*time.Second))
+	o := help.Sluggish()
+	o.RequestTimeout = 3 * time.Second
+	c := locktest.Open(t, n.URL(), o)
 	help.Hearing(t, s, c)
 	id := strings.TrimSpace(s.Do("CLIENT", "LIST", "TYPE", "pubsub"))
 	n.Forget()
@@ -246,13 +247,6 @@ func measureLateness(t *testing.T) (end func() time.Duration) {
 		close(over)
 		return <-sum
 	})
-}
-
-// sluggishBut is sluggish with a RequestTimeout.
-func sluggishBut(d time.Duration) redlatch.Options {
-	o := help.Sluggish()
-	o.RequestTimeout = d
-	return o
 }
 
 // TestSilentConnectionOfGoRedis: the connections are the program's own, and die by its ReadTimeout.
@@ -296,17 +290,7 @@ func TestFrozenServerSeesNoStorm(t *testing.T) {
 			}
 			s, c := locktest.Start(t, redlatch.Options{RequestTimeout: 1200 * time.Millisecond, Lock: redlatch.LockOptions{TTL: help.Lasting}})
 			l := locktest.Lock(t, c.Mutex("a"))
-			connections := func() int {
-				for field := range strings.Lines(s.Do("INFO", "stats")) {
-					if n, ok := strings.CutPrefix(strings.TrimSpace(field), "total_connections_received:"); ok {
-						count, _ := strconv.Atoi(n)
-						return count
-					}
-				}
-				t.Fatal("INFO stats counts no connections")
-				return 0
-			}
-			before := connections()
+			before := help.CountInfo(s, "total_connections_received")
 			thaw := freeze(s)
 			const calls = 3
 			began := time.Now()
@@ -320,7 +304,7 @@ func TestFrozenServerSeesNoStorm(t *testing.T) {
 			help.InsistRelease(t, l)
 			const own = 3 // of this test's commands
 			// Connections are given up once in a RequestTimeout at most, and the client has one or two.
-			if n, most := connections()-before-own, 2*(1+int(hung/(1200*time.Millisecond))); n > most { // each call has three requests or more
+			if n, most := help.CountInfo(s, "total_connections_received")-before-own, 2*(1+int(hung/(1200*time.Millisecond))); n > most { // each call has three requests or more
 				t.Errorf("%d connections were made while the server hung for %v, want %d at most", n, hung, most)
 			}
 		})

@@ -21,37 +21,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// TestMaxHold: no bound on renewals keeps a lock with work that hangs (RedLock.net#68,
-// DistributedLock#169).
-func TestMaxHold(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		var seen help.Events
-		o := help.Brisk(3 * time.Second)
-		o.Hook, o.Lock.MaxHold = seen.Hook, 2*time.Second
-		start := time.Now()
-		l := locktest.Lock(t, s.Client(t, o).Mutex("a"))
-		lost := help.WantLost(t, l)
-		if held := lost.At.Sub(start); held < o.Lock.MaxHold || !strings.Contains(lost.Error(), "MaxHold") {
-			t.Errorf("lost after %v: %v, want no earlier than its MaxHold of %v, and because of it", held, lost, o.Lock.MaxHold)
-		}
-		check.That(t, len(seen.Of(redlatch.EventExtended, "a")) != 0, "it was never extended before")
-		check.Error(t, "Extend", l.Extend(t.Context()), redlatch.ErrNotHeld)
-		s.AwaitFree("a")
-	})
-}
-
-func TestExtendBeyondMaxHoldIsRefused(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	o := help.Brisk(help.Lasting)
-	o.Lock.MaxHold = time.Millisecond
-	l := locktest.Lock(t, locktest.Open(t, s.URL(), o).Mutex("a"))
-	locktest.Eventually(t, "Extend is refused", func() bool { return l.Extend(t.Context()) != nil })
-	check.That(t, l.Held(), "the lease was lost before its deadline: %v", l.Err())
-	locktest.Release(t, l)
-}
-
 func TestRenewOff(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
@@ -97,22 +66,6 @@ func TestEnsure(t *testing.T) {
 	})
 }
 
-// TestExtendNeverCreates: it brought back a lock that others had held since (redsync's
-// SetNXOnExtend, RedLock.net#48, redis-semaphore#175, redlock-rb#36).
-func TestExtendNeverCreates(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	l := locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
-	s.Do("DEL", locktest.StateKey("a"))
-	err := l.Extend(t.Context())
-	check.That(t, help.IsAll(err, redlatch.ErrNotHeld) && errors.As(err, new(*redlatch.LostError)), "Extend = %v, want a LostError", err)
-	help.WantLost(t, l)
-	if err := l.Extend(t.Context()); !errors.As(err, new(*redlatch.LostError)) {
-		t.Errorf("Extend again = %v, want a LostError", err)
-	}
-	check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "Extend created the key")
-}
-
 // TestExtendOfAnothersLock: the old owner's calls must not touch the new owner's lock (go-redislock
 // extends it; two goroutines on one redsync.Mutex release it).
 func TestExtendOfAnothersLock(t *testing.T) {
@@ -138,66 +91,6 @@ func TestExtendOfAnothersLock(t *testing.T) {
 			locktest.Release(t, next)
 		})
 	}
-}
-
-// TestReleaseWaitsForTheRenewalUnderWay: a renewal that is armed, or answered, after the release
-// keeps a lock that nobody has, or reports a loss that is none (redisson#7272, redis-semaphore#205,
-// DistributedLock#287, spring-integration#10513).
-func TestReleaseWaitsForTheRenewalUnderWay(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		gate := &wire.Gated{Conn: s.Conn(), Script: "mutex renew", Arrived: make(chan struct{}), Open: make(chan struct{})}
-		l := locktest.Lock(t, wire.Wrap(t, gate, help.Sluggish()).Mutex("a"))
-		extended, released := make(chan error, 1), make(chan error, 1)
-		go func() { extended <- l.Extend(context.Background()) }()
-		help.Receive(t, gate.Arrived, "the request to extend")
-		go func() { released <- l.Release(context.Background()) }()
-		synctest.Wait() // until no goroutine can go on
-		select {
-		case err := <-released:
-			t.Errorf("Release = %v while an extend was under way, want it to wait", err)
-		default:
-		}
-		close(gate.Open)
-		check.Nil(t, "Extend", help.Receive(t, extended, "Extend"))
-		check.Nil(t, "Release", help.Receive(t, released, "Release"))
-		s.AwaitFree("a")
-	})
-}
-
-// TestLostReplyOfAShortLease: an extend that got no answer was waited for as long as any request, a
-// third of RequestTimeout. A lease whose TTL is not much longer was over then, by one lost reply,
-// and the server would have answered a second request at once.
-func TestLostReplyOfAShortLease(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		var seen help.Events
-		o := help.Brisk(4 * time.Second)
-		o.RequestTimeout = 10 * time.Second
-		o.Hook = seen.Hook
-		l := locktest.Lock(t, wire.Wrap(t, &wire.Stalled{Conn: s.Conn(), Script: "mutex renew"}, o).Mutex("a"))
-		seen.Await(t, redlatch.EventExtended, "a", 0)
-		if n := len(seen.Of(redlatch.EventJeopardy, "a")); n != 1 || !l.Held() {
-			t.Errorf("after one lost reply: %d times in jeopardy, Held %v, want once and true", n, l.Held())
-		}
-		locktest.Release(t, l)
-	})
-}
-
-// TestLostReplyToTheProgramsExtend is the same for a lease that the program extends: the second
-// request is in time.
-func TestLostReplyToTheProgramsExtend(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		o := help.Brisk(5 * time.Second)
-		o.RequestTimeout = locktest.Patience
-		o.Lock.Renew = redlatch.Off
-		l := locktest.Lock(t, wire.Wrap(t, &wire.Stalled{Conn: s.Conn(), Script: "mutex renew"}, o).Mutex("a"))
-		if err := l.Extend(t.Context()); err != nil || !l.Held() {
-			t.Errorf("Extend with one lost reply = %v, Held %v, want nil and true", err, l.Held())
-		}
-		locktest.Release(t, l)
-	})
 }
 
 // lateServer is a server with one mutex, in a bubble, and all of its replicas. Answers about the mutex
@@ -320,21 +213,4 @@ func TestReleaseHeedsNoContext(t *testing.T) {
 	}
 	check.Nil(t, "Release", l.Release(ctx))
 	check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "the lock is still there")
-}
-
-// TestMaxWait bounds the wait and nothing else (bsm/redislock bounds it by the TTL).
-func TestMaxWait(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := s.Client(t, help.Sluggish())
-		m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second})
-		held := locktest.Lock(t, m)
-		began := time.Now()
-		if l, err := m.Lock(t.Context()); !help.IsAll(err, redlatch.ErrTaken, context.DeadlineExceeded) || time.Since(began) != time.Second {
-			t.Errorf("Lock = %v, %v after %v, want ErrTaken and context.DeadlineExceeded after 1s", l, err, time.Since(began))
-		}
-		check.That(t, held.Context().Err() == nil, "MaxWait ended the lease's context: %v", held.Context().Err())
-		locktest.Release(t, held)
-		s.WantNothingLeft("a")
-	})
 }

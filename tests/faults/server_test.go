@@ -20,49 +20,37 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// TestFlush: rueidislock looped without end on the invalidation that a FLUSHALL sends; Redisson's
-// waiters are not woken when the key is deleted by hand (redisson#3730).
-func TestFlush(t *testing.T) {
-	t.Parallel()
-	help.WantTakeover(t, func(s *redistest.Server) { s.Do("FLUSHALL") })
-}
-
-// TestServerHangsForLessThanTheTTL: renewals were skipped or given up for good after one failure
-// (redisson#5698, cozy-stack#4911).
-func TestServerHangsForLessThanTheTTL(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	var seen help.Events
-	o := help.Brisk(9 * time.Second) // of which a third passes until the extend that has no answer
-	o.Hook = seen.Hook
-	l := locktest.Lock(t, locktest.Open(t, s.URL(), o).Mutex("a"))
-	extended := len(seen.Of(redlatch.EventExtended, "a"))
-	s.Pause()
-	seen.Await(t, redlatch.EventJeopardy, "a", 0)
-	s.Resume()
-	seen.Await(t, redlatch.EventExtended, "a", extended)
-	check.That(t, l.Held() && len(seen.Of(redlatch.EventLost, "a")) <= 0, "Held %v, %v, want it to be held", l.Held(), l.Err())
-	help.WantSoundDeadline(t, s, l)
-	locktest.Release(t, l)
-}
-
-// TestServerIsAwayForLessThanTheTTL has connections be refused, rather than hang, and then work
-// again with the data still there.
+// TestServerIsAwayForLessThanTheTTL: it hangs, or connections are refused, and then work again with the
+// data still there. Renewals were skipped or given up for good after one failure (redisson#5698,
+// cozy-stack#4911).
 func TestServerIsAwayForLessThanTheTTL(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	var seen help.Events
-	o := help.Brisk(9 * time.Second) // of which a third passes until the extend that has no answer
-	o.Hook = seen.Hook
-	l := locktest.Lock(t, wire.Behind(t, p, o).Mutex("a"))
-	extended := len(seen.Of(redlatch.EventExtended, "a"))
-	p.Stop()
-	seen.Await(t, redlatch.EventJeopardy, "a", 0)
-	check.OK(t, "proxy", p.Start())
-	seen.Await(t, redlatch.EventExtended, "a", extended)
-	check.That(t, l.Held(), "the lease was lost: %v", l.Err())
-	locktest.Release(t, l)
+	for how, leave := range map[string]func(s *redistest.Server, p *wire.Proxy) (back func() error){
+		"hangs": func(s *redistest.Server, _ *wire.Proxy) func() error {
+			s.Pause()
+			return func() error { s.Resume(); return nil }
+		},
+		"refuses": func(_ *redistest.Server, p *wire.Proxy) func() error {
+			p.Stop()
+			return p.Start
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			p := wire.StartProxy(t, s)
+			o, seen := help.Watched(help.Brisk(9 * time.Second)) // of which a third passes until the extend that has no answer
+			l := locktest.Lock(t, wire.Behind(t, p, o).Mutex("a"))
+			extended := len(seen.Of(redlatch.EventExtended, "a"))
+			back := leave(s, p)
+			seen.Await(t, redlatch.EventJeopardy, "a", 0)
+			check.OK(t, "back", back())
+			seen.Await(t, redlatch.EventExtended, "a", extended)
+			check.That(t, l.Held() && len(seen.Of(redlatch.EventLost, "a")) <= 0, "Held %v, %v, want it to be held", l.Held(), l.Err())
+			help.WantSoundDeadline(t, s, l)
+			locktest.Release(t, l)
+		})
+	}
 }
 
 // TestTwoServersBehindOneName has an address lead to another server, while connections stay at the
@@ -219,12 +207,6 @@ func TestNobodyListens(t *testing.T) {
 	}
 	check.That(t, held.Held(), "the lease was lost without a word from Redis: %v", held.Err())
 	wantNoAnswer(t, held.Release(t.Context()), socket)
-}
-
-func TestConnectionRefused(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	s.Kill()
 	_, err := redlatch.Open(t.Context(), s.URL(), impatient())
 	wantNoAnswer(t, err, s.Addr(), "refused")
 }
@@ -268,21 +250,14 @@ var stubborn = redlatch.Options{RequestTimeout: 10 * locktest.Patience}
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "right-secret")
-	_, err := redlatch.Open(t.Context(), "redis://:wrong-secret@"+s.Addr(), stubborn)
-	wantRefused(t, s, err, "WRONGPASS")
-	_, err = redlatch.Open(t.Context(), "redis://somebody:right-secret@"+s.Addr(), stubborn)
-	wantRefused(t, s, err, "WRONGPASS")
-}
-
-func TestNoPassword(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t, "--requirepass", "right-secret")
-	c, err := redlatch.Open(t.Context(), "redis://"+s.Addr(), stubborn)
-	if err == nil { // not every server refuses before the first command
-		t.Cleanup(func() { _ = c.Close() })
-		_, err = c.Mutex("a").Lock(t.Context())
+	for login, code := range map[string]string{":wrong-secret@": "WRONGPASS", "somebody:right-secret@": "WRONGPASS", "": "NOAUTH"} {
+		c, err := redlatch.Open(t.Context(), "redis://"+login+s.Addr(), stubborn)
+		if err == nil && login == "" { // not every server refuses before the first command
+			t.Cleanup(func() { _ = c.Close() })
+			_, err = c.Mutex("a").Lock(t.Context())
+		}
+		wantRefused(t, s, err, code)
 	}
-	wantRefused(t, s, err, "NOAUTH")
 }
 
 // TestPasswordChangesUnderAClient has the server turn a client away that it knew.
@@ -523,85 +498,83 @@ func whileHeld(ctx context.Context, m *redlatch.Mutex, f func(l *redlatch.Lease)
 	return err
 }
 
-// wantKindError checks what becomes of a name whose key holds something that is no lock, when it is
-// taken for something else.
-func wantKindError(t *testing.T, call, want string, err error) {
-	t.Helper()
-	kind := (*redlatch.KindError)(nil)
-	check.Must(t, errors.As(err, &kind) && help.IsAll(err, redlatch.ErrWrongKind), "%s = %v, want a KindError", call, err)
-	check.That(t, kind.Name == "a" && kind.Key == locktest.StateKey("a") && kind.Want == want, "%s = %v, want a KindError that names it and a %s", call, err, want)
-}
-
-// TestKeyOfAnotherType: WRONGTYPE must not look like "taken" (node-redlock#168), and what is there
-// is not ours to touch.
-func TestKeyOfAnotherType(t *testing.T) {
+// TestKeyThatIsNoLock: what a program keeps for another purpose under the name of a lock is refused, and
+// is not ours to touch: also where tickets of dead waiters are swept, and where a size is changed.
+// WRONGTYPE must not look like "taken" (node-redlock#168). A hash looked like a lock of another library's
+// that never expires, and was waited for.
+func TestKeyThatIsNoLock(t *testing.T) {
 	t.Parallel()
-	content := map[string][]string{
-		"list": {"RPUSH", locktest.StateKey("a"), "x", "y"},
-		"hash": {"HSET", locktest.StateKey("a"), "field", "value"},
-		"zset": {"ZADD", locktest.StateKey("a"), "1", "x"},
-	}
-	for kind, create := range content {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			s, c := locktest.Start(t, stubborn)
-			s.Do(create...)
-			s.Do("PEXPIRE", locktest.StateKey("a"), "1000000")
-			before := s.Do("DUMP", locktest.StateKey("a"))
-
-			_, err := c.Mutex("a").TryLock(t.Context())
-			wantKindError(t, "TryLock", "mutex", err)
-			_, err = c.Mutex("a").Lock(t.Context())
-			wantKindError(t, "Lock", "mutex", err)
-			help.Hearing(t, s, c)
-			_, err = c.Mutex("a").Lock(t.Context()) // now it asks for a place in line at once
-			wantKindError(t, "Lock with the subscription up", "mutex", err)
-			_, err = c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})
-			wantKindError(t, "ForceRelease", "lock", err)
-			_, err = c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "x"})
-			wantKindError(t, "ForceRelease from an owner", "lock", err)
-
-			check.Equal(t, s.Do("DUMP", locktest.StateKey("a")), before, "the %s", kind)
-			if left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); err != nil || left < 900_000 || left > 1_000_000 {
-				t.Errorf("PTTL = %d, %v, want what it was", left, err)
-			}
-			check.That(t, s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a")) == "0", "somebody is in line for a name that is no lock")
-		})
-	}
-}
-
-// TestHashThatIsNoLock: a hash that somebody keeps for another purpose looked like a lock of
-// another library's that never expires, and was waited for. What is there is not ours to touch.
-func TestHashThatIsNoLock(t *testing.T) {
-	t.Parallel()
-	content := map[string][]string{
-		"many fields":   {"name", "bob", "age", "3"},
-		"one field":     {"name", "bob"},
-		"one count":     {"visits", "3"},
-		"counts":        {"home", "3", "about", "1"},
-		"field of text": {"285475da-9152-4c83-822a-67ee2f116a79:52", "bob"},
-	}
-	for what, fields := range content {
+	key := locktest.StateKey("a")
+	for what, put := range map[string][]string{
+		"list":          {"RPUSH", key, "x", "y"},
+		"zset":          {"ZADD", key, "1", "x"},
+		"two members":   {"ZADD", key, "1", "one", "2", "two"},
+		"many fields":   {"HSET", key, "name", "bob", "age", "3"},
+		"one field":     {"HSET", key, "name", "bob"},
+		"one count":     {"HSET", key, "visits", "3"},
+		"counts":        {"HSET", key, "home", "3", "about", "1"},
+		"field of text": {"HSET", key, "285475da-9152-4c83-822a-67ee2f116a79:52", "bob"},
+	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s, c := locktest.Start(t, stubborn)
-			help.Hearing(t, s, c)
-			s.Do(append([]string{"HSET", locktest.StateKey("a")}, fields...)...)
-			before := s.Do("DUMP", locktest.StateKey("a"))
-			for range 2 {
-				_, err := c.ReentrantMutex("a").TryLock(locktest.Within(t, locktest.Patience))
-				wantKindError(t, "TryLock", "reentrant", err)
-				_, err = c.ReentrantMutex("a").Lock(locktest.Within(t, locktest.Patience))
-				wantKindError(t, "Lock", "reentrant", err)
-				_, err = c.ReentrantMutex("a").Lock(redlatch.WithOwner(locktest.Within(t, locktest.Patience), fields[0]))
-				wantKindError(t, "Lock by an owner of that name", "reentrant", err)
+			s.Do(put...)
+			counts := strings.Contains(what, "count")
+			calls := []struct {
+				want string // what the error says that it was taken for
+				do   func(context.Context) (*redlatch.Lease, error)
+			}{
+				{"mutex", c.Mutex("a").TryLock},
+				{"mutex", c.Mutex("a").Lock},
+				{"reentrant", c.ReentrantMutex("a").TryLock},
+				{"reentrant", c.ReentrantMutex("a").Lock},
+				{"reentrant", func(ctx context.Context) (*redlatch.Lease, error) { // by an owner of that name
+					return c.ReentrantMutex("a").Lock(redlatch.WithOwner(ctx, put[2]))
+				}},
+				{"rwmutex", c.RWMutex("a").TryRLock},
+				{"semaphore", func(ctx context.Context) (*redlatch.Lease, error) { return c.Semaphore("a", 3).TryAcquire(ctx, 1) }},
+				{"semaphore", func(ctx context.Context) (*redlatch.Lease, error) {
+					return nil, check.ErrorOf(c.Semaphore("a", 3).Resize(ctx, 5))
+				}},
+				{"slotpool", func(ctx context.Context) (*redlatch.Lease, error) {
+					return nil, check.ErrorOf(c.SlotPool("a", 3, redlatch.SlotOptions{}).TryAcquire(ctx))
+				}},
+				{"lock", func(ctx context.Context) (*redlatch.Lease, error) {
+					return nil, check.ErrorOf(c.ForceRelease(ctx, "a", redlatch.ForceOptions{}))
+				}},
+				{"lock", func(ctx context.Context) (*redlatch.Lease, error) {
+					return nil, check.ErrorOf(c.ForceRelease(ctx, "a", redlatch.ForceOptions{Owner: "x"}))
+				}},
 			}
-			if after := s.Do("DUMP", locktest.StateKey("a")); after != before || s.Do("PTTL", locktest.StateKey("a")) != "-1" {
-				t.Errorf("the hash changed from %q to %q", before, after)
+			wantKept := func(when string, least, most int) {
+				t.Helper()
+				before := s.Do("DUMP", key)
+				for _, call := range calls {
+					if call.want == "lock" && counts {
+						continue // by force, it is an owner's lock of which no entry is left
+					}
+					_, err := call.do(locktest.Within(t, locktest.Patience))
+					kind := (*redlatch.KindError)(nil)
+					check.Must(t, errors.As(err, &kind) && help.IsAll(err, redlatch.ErrWrongKind), "%s, a call of a %s = %v, want a KindError", when, call.want, err)
+					check.That(t, kind.Name == "a" && kind.Key == key && kind.Want == call.want, "%s: %v, want a KindError that names it and a %s", when, err, call.want)
+				}
+				left, err := strconv.Atoi(s.Do("PTTL", key))
+				check.That(t, err == nil && left >= least && left <= most, "%s: PTTL = %d, %v, want what it was", when, left, err)
+				check.Equal(t, s.Do("DUMP", key), before, "the key %s", when)
 			}
-			if got := s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a"), help.InsideKey("a"), help.FenceKey("a")); got != "0" {
-				t.Errorf("%s keys are there for a name that is no lock", got)
+			wantKept("at first", -1, -1)
+			s.Do("ZADD", help.QueueKey("a"), "1", "Hsemaphore\t{redlatch:dead}:grants\t30000\t1:3\trl-dead-1")
+			s.Do("PEXPIRE", help.QueueKey("a"), "3600000")
+			wantKept("behind a dead waiter", -1, -1)
+			s.Do("DEL", help.QueueKey("a"), help.ClientsKey("a"))
+			help.Hearing(t, s, c) // now it asks for a place in line at once
+			wantKept("with the subscription up", -1, -1)
+			if !counts { // which would be a lock of another library's, with an expiry
+				s.Do("PEXPIRE", key, "1000000")
+				wantKept("with an expiry", 900_000, 1_000_000)
 			}
+			got := s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a"), help.InsideKey("a"), help.FenceKey("a"))
+			check.Equal(t, got, "0", "keys for a name that is no lock")
 		})
 	}
 }

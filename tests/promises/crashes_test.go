@@ -35,59 +35,46 @@ func TestAdoptAfterKill(t *testing.T) {
 // wait. For a slot, its rest is added, which is a TTL.
 func TestCrashedHolderCostsItsLease(t *testing.T) {
 	const ttl = 2400 * time.Millisecond
-	cases := map[string]func(t *testing.T, s *redistest.Server, kind int, prefix string) (next <-chan help.Outcome, began time.Time){
-		"first": func(t *testing.T, s *redistest.Server, kind int, prefix string) (<-chan help.Outcome, time.Time) {
-			holder, process := wire.StartMortal(t, s, help.Lasts(ttl))
-			l := kindtest.Locks(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), prefix)[kind]
-			help.Enter(t, kindtest.Locks(holder, prefix)[kind])
-			next := help.GoEnter(t.Context(), l)
-			locktest.InLine(t, s, l.Name, 1)
-			process.Kill()
-			return next, time.Now()
-		},
-		"second": func(t *testing.T, s *redistest.Server, kind int, prefix string) (<-chan help.Outcome, time.Time) {
-			holder, process := wire.StartMortal(t, s, help.Lasts(ttl))
-			c := locktest.Open(t, s.URL(), help.Lasts(help.Lasting))
-			l := kindtest.Locks(c, prefix)[kind]
-			before := help.Enter(t, l)
-			granted := help.GoEnter(t.Context(), kindtest.Locks(holder, prefix)[kind])
-			locktest.InLine(t, s, l.Name, 1)
-			next := help.GoEnter(t.Context(), l)
-			locktest.InLine(t, s, l.Name, 2)
-			locktest.Release(t, before)
-			help.Await(t, granted)
-			process.Kill()
-			return next, time.Now()
-		},
-		"first gives up": func(t *testing.T, s *redistest.Server, kind int, prefix string) (<-chan help.Outcome, time.Time) {
-			holder, process := wire.StartMortal(t, s, help.Lasts(ttl))
-			one, other := locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), locktest.Open(t, s.URL(), help.Lasts(help.Lasting))
-			help.Enter(t, kindtest.Locks(holder, prefix)[kind])
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			l := kindtest.Locks(other, prefix)[kind]
-			first := help.GoEnter(ctx, kindtest.Locks(one, prefix)[kind])
-			locktest.InLine(t, s, l.Name, 1)
-			next := help.GoEnter(t.Context(), l)
-			locktest.InLine(t, s, l.Name, 2)
-			process.Kill()
-			cancel()
-			help.AwaitError(t, first)
-			return next, time.Now()
-		},
-		"try": func(t *testing.T, s *redistest.Server, kind int, prefix string) (<-chan help.Outcome, time.Time) {
-			holder, process := wire.StartMortal(t, s, help.Lasts(ttl))
-			help.Enter(t, kindtest.Locks(holder, prefix)[kind])
-			process.Kill()
-			began := time.Now()
-			return help.TryUntil(t, kindtest.Locks(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), prefix)[kind]), began
-		},
-	}
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		for name, crash := range cases {
-			t.Run(name, func(t *testing.T) {
+		for _, who := range []string{"first", "second", "first gives up", "try"} {
+			t.Run(who, func(t *testing.T) {
 				t.Parallel()
-				next, began := crash(t, s, kind, name+" ")
+				of := func(c *redlatch.Client) kindtest.Lock { return kindtest.Locks(c, who+" ")[kind] }
+				holder, process := wire.StartMortal(t, s, help.Lasts(ttl))
+				dying, l := of(holder), of(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)))
+				queue := func(ctx context.Context, l kindtest.Lock, place int) <-chan help.Outcome {
+					waits := help.GoEnter(ctx, l)
+					locktest.InLine(t, s, l.Name, place)
+					return waits
+				}
+				var next <-chan help.Outcome
+				switch who {
+				case "first":
+					help.Enter(t, dying)
+					next = queue(t.Context(), l, 1)
+					process.Kill()
+				case "second":
+					before := help.Enter(t, l)
+					granted := queue(t.Context(), dying, 1)
+					next = queue(t.Context(), l, 2)
+					locktest.Release(t, before)
+					help.Await(t, granted)
+					process.Kill()
+				case "first gives up":
+					help.Enter(t, dying)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					first := queue(ctx, of(locktest.Open(t, s.URL(), help.Lasts(help.Lasting))), 1)
+					next = queue(t.Context(), l, 2)
+					process.Kill()
+					cancel()
+					help.AwaitError(t, first)
+				case "try":
+					help.Enter(t, dying)
+					process.Kill()
+					next = help.TryUntil(t, l)
+				}
+				began := time.Now()
 				lease := help.Await(t, next)
 				help.WantCost(t, began, 2*ttl)
 				locktest.Release(t, lease)
@@ -164,9 +151,7 @@ func TestEveryKindWaiterIsKilled(t *testing.T) {
 		locktest.InLine(t, s, l.Name, 2)
 		check.Error(t, "an acquisition beside two waiters", check.ErrorOf(l.Acquire(t.Context())), redlatch.ErrLineFull)
 		dead.Kill()
-		locktest.Eventually(t, "the server knows that the waiter is gone", func() bool {
-			return s.Do("PUBSUB", "NUMSUB", "{redlatch:"+dead.Client+"}:grants") == "{redlatch:"+dead.Client+"}:grants\n0"
-		})
+		help.AwaitGone(t, s, dead.Client)
 		last := help.GoEnter(t.Context(), l)
 		locktest.Eventually(t, "a place of the dead waiter is given away", func() bool {
 			owners := locktest.Line(s, l.Name)

@@ -26,9 +26,8 @@
 //	                                      all        one server   lost replies           TestEveryKindLostReplies
 //	A grant is found without its message  all        one server   lost message           TestEveryKindSubscriptionIsLost
 //	                                      mutex      one server   silent connection      TestSilentConnectionOfAWaiter
-//	A holder is told of its loss          mutex      one server   killed, then empty     TestServerKilledAndRestartedEmpty
-//	                                      mutex      one server   hangs (SIGSTOP)        TestServerHangsForLongerThanTheTTL
-//	                                      all        one server   emptied                TestEveryKindServerForgets
+//	A holder is told of its loss          mutex      one server   hangs (SIGSTOP)        TestServerHangsForLongerThanTheTTL
+//	                                      all        one server   emptied, or killed     TestEveryKindServerForgets
 //	What is held stays held               all        one server   full                   TestFullServerKeepsWhatIsHeld
 //	                                      mutex      Sentinel     kill -9 of the master  TestLeaseThatTheNewMasterKnowsGoesOn
 //	                                      mutex      Sentinel     replicas hang          TestAcquisitionWaitsForReplicas

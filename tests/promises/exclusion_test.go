@@ -161,14 +161,6 @@ func TestFirstComeFirstServed(t *testing.T) {
 	help.WantNothingLeft(t, s, "a")
 }
 
-// aheadOfTheClock makes the last token of a name larger than any that the clock gives, so that
-// tokens are counted from here.
-func aheadOfTheClock(s *redistest.Server, name string) (last int64) {
-	last = time.Now().Add(time.Hour).UnixMicro()
-	s.Do("SET", help.FenceKey(name), strconv.FormatInt(last, 10))
-	return last
-}
-
 // TestRelayPassesOn: ten goroutines of a process wait for a mutex. It is acquired once for all of
 // them, who have it in order, each with a larger token; and no token is given again.
 func TestRelayPassesOn(t *testing.T) {
@@ -181,7 +173,8 @@ func TestRelayPassesOn(t *testing.T) {
 	m := c.Mutex("a")
 	held := locktest.Lock(t, m)
 	results := help.GoLocks(t, t.Context(), m, seen, n)
-	token := aheadOfTheClock(s, "a")
+	token := time.Now().Add(time.Hour).UnixMicro() // the clock gives none so large, so they are counted from here
+	s.Do("SET", help.FenceKey("a"), strconv.FormatInt(token, 10))
 	acquired := requests.Count("mutex acquire")
 	locktest.Release(t, held)
 	owner := ""

@@ -1,7 +1,6 @@
 package help
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -57,39 +55,6 @@ func numberIn(info, format string) (n int) {
 
 // Secret is in every password of these tests.
 const Secret = "open-sesame"
-
-// WantTakeover has the server forget a name that is held and waited for. The old holder must be
-// told when it extends, and every waiter served in the end, each with a larger token.
-//
-// Nobody can be in time: the next holder is let in by a server that knows nothing. It is the token
-// that tells them apart.
-func WantTakeover(t *testing.T, forget func(*redistest.Server)) {
-	t.Helper()
-	s := redistest.Start(t)
-	a, b := locktest.Open(t, s.URL(), InOrder(Attentive())), locktest.Open(t, s.URL(), InOrder(Attentive()))
-	held := locktest.Lock(t, a.Mutex("a"))
-	var resource HighWater
-	old := held.Token()
-	resource.Admit(old)
-	results := make(chan Outcome, 3)
-	for _, c := range []*redlatch.Client{b, a, b} {
-		go func() {
-			l, err := c.Mutex("a").Lock(locktest.Within(t, locktest.Patience))
-			results <- Outcome{l, err}
-		}()
-	}
-	locktest.InLine(t, s, "a", 3)
-	forget(s)
-	locktest.Eventually(t, "an answer to an extend", func() bool { return !errors.Is(held.Extend(t.Context()), redlatch.ErrUnreachable) })
-	WantLost(t, held)
-	for range 3 {
-		l := Await(t, results)
-		check.That(t, resource.Admit(l.Token()), "token %d is not the largest so far", l.Token())
-		locktest.Release(t, l)
-	}
-	check.That(t, !resource.Admit(old), "the resource took a write with the old token %d", old)
-	AwaitFree(t, s, "a")
-}
 
 // Vanish has the lease of a slot be over in Redis, and half of its quarantine.
 func Vanish(s *redistest.Server, name, owner string, quarantine time.Duration) {

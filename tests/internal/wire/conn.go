@@ -269,23 +269,6 @@ func (s *Stalled) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return results
 }
 
-// Heeding is a connection that tells of the first reply to a script that acquires, before the
-// client has it.
-type Heeding struct {
-	conn.Conn
-	Heard func() // what it calls then
-	once  sync.Once
-}
-
-// Eval implements [conn.Conn].
-func (h *Heeding) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := h.Conn.Eval(ctx, calls...)
-	if name := calls[0].Script.Name; name == "multi" || strings.HasSuffix(name, " acquire") {
-		h.once.Do(h.Heard)
-	}
-	return results
-}
-
 // CommandOf runs the command that its arguments are. It returns the reply as text: that of a list by
 // lines.
 var CommandOf = conn.NewScript("command of a test", `local function text(reply)

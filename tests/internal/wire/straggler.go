@@ -9,7 +9,6 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -25,7 +24,6 @@ type Straggling struct {
 	script string     // of the request to keep; "" for none
 	after  int        // so many with that script
 	kept   *conn.Call
-	undone int // releases that were answered since
 }
 
 // OpenStraggling returns a client of whose requests one can be kept back.
@@ -60,24 +58,7 @@ func (s *Straggling) Eval(ctx context.Context, calls ...conn.Call) []conn.Result
 	if keep {
 		return []conn.Result{{Err: errors.New("connection lost")}}
 	}
-	results := s.Conn.Eval(ctx, calls...)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kept != nil && calls[0].Script.Name == "mutex release" && results[0].Err == nil {
-		s.undone++
-	}
-	return results
-}
-
-// AwaitUndo waits until the client has sent a release for the request that is kept back, and the
-// server has answered it.
-func (s *Straggling) AwaitUndo(t *testing.T) {
-	t.Helper()
-	locktest.Eventually(t, "a release for the request that is kept back", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.undone > 0
-	})
+	return s.Conn.Eval(ctx, calls...)
 }
 
 // Deliver lets the server have the request.
