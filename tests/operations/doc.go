@@ -4,7 +4,6 @@
 // # Which file is about which hazard
 //
 //	events         counters that drift: an attempt or lease whose end is told twice, or never
-//	everything     a holder is killed, a lock is forced, processes deadlock: a view that does not tell
 //	force          a holder whose lock is taken by force finds out late, or not by whom; a mutex that a waiter gets in between
 //	hook           a slow hook: the client misses what happens meanwhile, or tells it wrongly
 //	inspect        an operator takes the dead for the living; a look that costs what was ever used; labels that are not shown
