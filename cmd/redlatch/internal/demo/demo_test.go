@@ -1,7 +1,6 @@
 package demo_test
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -37,15 +36,6 @@ func TestDemoKeepsItsPromises(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestDemoThatEndsEarlySaysWhatDidNotHappen(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	s := redlatchtest.Start(t)
-	first := sync.OnceFunc(cancel)
-	v, err := demo.Run(ctx, demo.Config{URL: s.URL(), Duration: time.Minute, Workers: 2, Tell: func(demo.Event) { first() }})
-	check.That(t, err == nil && len(v.Broken) != 0 && v.Overlaps == 0, "Run = %+v, %v, want no overlaps, and the faults that did not happen listed", v, err)
 }
 
 func TestCounterRefusesOlderTokens(t *testing.T) {
