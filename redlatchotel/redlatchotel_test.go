@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,20 +205,17 @@ func TestUnknownKindIsRefused(t *testing.T) {
 }
 
 // one waits until n spans of a name have ended, and returns the last.
-func (to told) one(t *testing.T, name string, n int) sdktrace.ReadOnlySpan {
+func (to told) one(t *testing.T, name string, n int) (last sdktrace.ReadOnlySpan) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		var found []sdktrace.ReadOnlySpan
-		for _, s := range to.spans.Ended() {
-			if s.Name() == name {
-				found = append(found, s)
-			}
-		}
+	locktest.Eventually(t, fmt.Sprintf("%d spans %s have ended", n, name), func() bool {
+		other := func(s sdktrace.ReadOnlySpan) bool { return s.Name() != name }
+		found := slices.DeleteFunc(to.spans.Ended(), other)
 		if len(found) == n {
-			return found[n-1]
+			last = found[n-1]
 		}
-		check.Must(t, !time.Now().After(deadline), "%d spans %s ended, want %d", len(found), name, n)
-	}
+		return len(found) == n
+	})
+	return last
 }
 
 // attr returns the text of an attribute of a span.

@@ -31,6 +31,7 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/fleet/sample"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -128,13 +129,6 @@ func (d *dashboard) await(path string, texts ...string) (body string) {
 	return ""
 }
 
-func hold(t *testing.T, c *redlatch.Client, name string) *redlatch.Lease {
-	t.Helper()
-	lease := check.Value(c.Mutex(name).Lock(t.Context())).OK(t)
-	t.Cleanup(func() { _ = lease.Release(context.WithoutCancel(t.Context())) })
-	return lease
-}
-
 // TestPages looks at each page of a server with a lock of several kinds.
 func TestPages(t *testing.T) {
 	t.Parallel()
@@ -142,7 +136,7 @@ func TestPages(t *testing.T) {
 		return []Finding{{Check: "version", Level: "ok", Found: "Redis <8>"}, {Check: "eviction", Level: "fault", Found: "f", Advice: "do"}}, nil
 	}})
 	c := open(t, d.redis.URL())
-	hold(t, c, "a/name with <b>&%?#")
+	locktest.Lock(t, c.Mutex("a/name with <b>&%?#"))
 	slot := check.Value(c.SlotPool("pool", 8, redlatch.SlotOptions{}).Acquire(t.Context())).OK(t)
 	defer slot.Release(context.WithoutCancel(t.Context()))
 	term := check.Value(c.Election("leader").Campaign(t.Context(), "host:1")).OK(t)
@@ -191,7 +185,7 @@ func TestWords(t *testing.T) {
 func TestAnyPrefix(t *testing.T) {
 	t.Parallel()
 	d := start(t, Options{})
-	hold(t, d.client, "n")
+	locktest.Lock(t, d.client.Mutex("n"))
 	outer := httptest.NewServer(http.StripPrefix("/a/b", d.h))
 	defer outer.Close()
 	inner := *d
@@ -277,10 +271,7 @@ func TestHeaders(t *testing.T) {
 // release posts the form of a lock's page.
 func (d *dashboard) release(header http.Header, name, owner, typed string) (status int, body string) {
 	form := url.Values{"name": {name}, "owner": {owner}, "typed": {typed}}
-	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, d.URL+"/release", strings.NewReader(form.Encode()))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(d.t.Context(), http.MethodPost, d.URL+"/release", strings.NewReader(form.Encode()))).OK(d.t)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	for key, values := range header {
 		r.Header[key] = values
@@ -306,7 +297,7 @@ func (d *dashboard) raw(request string) (*http.Response, string) {
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	d := start(t, Options{AllowRelease: true})
-	lease := hold(t, d.client, "n")
+	lease := locktest.Lock(t, d.client.Mutex("n"))
 	d.await("/lock?name=n", lease.Owner())
 	long := strings.Repeat("%3C", 10_000)
 	form := "name=n&typed=n&owner=" + lease.Owner()
@@ -400,7 +391,7 @@ func pagesHaveABound(t *testing.T) {
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	readOnly := start(t, Options{})
-	lease := hold(t, readOnly.client, "n")
+	lease := locktest.Lock(t, readOnly.client.Mutex("n"))
 	body := readOnly.await("/lock?name=n", lease.Owner())
 	check.That(t, !strings.Contains(body, "<form method=\"post\""), "a dashboard that changes nothing has a form that does")
 	if status, _ := readOnly.release(nil, "n", lease.Owner(), "n"); status != http.StatusForbidden || !lease.Held() {
@@ -433,7 +424,7 @@ func TestRelease(t *testing.T) {
 	for name, typed := range map[string]string{"n": "n", "a  b ": `"a b "`, "sp\u202ex": fleet.Visible("sp\u202ex")} {
 		owner := lease.Owner()
 		if name != "n" {
-			owner = hold(t, d.client, name).Owner()
+			owner = locktest.Lock(t, d.client.Mutex(name)).Owner()
 		}
 		status, _ := d.release(http.Header{"Sec-Fetch-Site": {"same-origin"}}, name, owner, typed)
 		check.Must(t, status == http.StatusSeeOther, "the release of %q answers %d", name, status)
@@ -510,14 +501,12 @@ func TestStream(t *testing.T) {
 	lines, leave := inner.listen("/events?page_of=locks")
 	until(t, lines, "Nothing is locked")
 	time.Sleep(server.Config.ReadTimeout)
-	lease := hold(t, d.client, "comes")
+	lease := locktest.Lock(t, d.client.Mutex("comes"))
 	until(t, lines, `data-key="comes"`)
 	check.OK(t, "Release", lease.Release(t.Context()))
 	until(t, lines, "Nothing is locked")
 	check.OK(t, "leave", leave())
-	for deadline := time.Now().Add(patience); d.h.poller.Looks(); time.Sleep(20 * time.Millisecond) {
-		check.Must(t, !time.Now().After(deadline), "the poller looks on without a viewer")
-	}
+	locktest.Eventually(t, "the poller looks no more without a viewer", func() bool { return !d.h.poller.Looks() })
 	for _, path := range []string{"/events", "/events?page_of=nosuch", "/events?page_of=lock"} {
 		if status, _ := d.get(path); status != http.StatusNotFound {
 			t.Errorf("%s answers %d", path, status)
@@ -627,14 +616,11 @@ func TestHugeQueue(t *testing.T) {
 	t.Parallel()
 	const callers = 10_000
 	d := start(t, Options{})
-	lease := hold(t, d.client, "the:one")
-	crowd, err := redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{
+	lease := locktest.Lock(t, d.client.Mutex("the:one"))
+	crowd := check.Value(redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{
 		RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: time.Minute, StrictOrder: redlatch.On},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = crowd.Close() })
+	})).OK(t)
+	defer crowd.Close()
 	ctx, giveUp := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	for range callers {
@@ -747,7 +733,7 @@ func TestOldLock(t *testing.T) {
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	d := start(t, Options{})
-	hold(t, d.client, "before")
+	locktest.Lock(t, d.client.Mutex("before"))
 	d.await("/", `data-key="before"`, `class="live"`) // the first look is complete
 	d.redis.Kill()
 	d.await("/", "Redis does not answer", "looks have failed since", `data-key="before"`)
@@ -762,7 +748,7 @@ func TestMissingRights(t *testing.T) {
 	redis := redistest.Start(t)
 	redis.Do("ACL", "SETUSER", "viewer", "on", ">secret", "~*", "&*", "+@all", "-scan")
 	d := serve(t, redis, strings.Replace(redis.URL(), "redis://", "redis://viewer:secret@", 1), Options{})
-	hold(t, d.client, "one")
+	locktest.Lock(t, d.client.Mutex("one"))
 	d.await("/", "may not list names", "Open a lock by its name")
 	d.await("/lock?name=one", "redlatchweb.test (pid ")
 	redis.Do("ACL", "SETUSER", "viewer", "-xrange", "-xrevrange", "+scan")
@@ -775,7 +761,7 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	d := start(t, Options{Patterns: []string{"a:*", "b:*"}})
 	for _, name := range []string{"a:1", "a:2", "c:1"} {
-		hold(t, d.client, name)
+		locktest.Lock(t, d.client.Mutex(name))
 	}
 	keeps := check.Value(redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: time.Hour, Linger: 10 * time.Minute}})).OK(t)
 	defer keeps.Close()

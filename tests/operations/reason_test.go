@@ -315,44 +315,48 @@ func wantPrinted(t *testing.T, v any, text, log string) {
 	}
 }
 
-// TestLocksPrint: a line of a log that shows the insides of a lock shows everything but its name.
+// TestLocksPrint: a line of a log that shows the insides of a lock shows everything but its name. Each tells
+// the key that Redis has for it.
 func TestLocksPrint(t *testing.T) {
 	t.Parallel()
 	c := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting))
 	wantPrinted(t, c.Mutex("a b"), `mutex "a b"`, `{"kind":"mutex","name":"a b"}`)
-	wantPrinted(t, c.ReentrantMutex("a"), `reentrant "a"`, `{"kind":"reentrant","name":"a"}`)
-	wantPrinted(t, c.RWMutex("a"), `rwmutex "a"`, `{"kind":"rwmutex","name":"a"}`)
-	wantPrinted(t, c.Semaphore("a", 3), `semaphore of 3 "a"`, `{"kind":"semaphore","name":"a","size":3}`)
-	wantPrinted(t, c.SlotPool("a", 3, redlatch.SlotOptions{}), `slotpool of 3 "a"`, `{"kind":"slotpool","name":"a","size":3}`)
-	wantPrinted(t, c.Election("a"), `election "a"`, `{"kind":"election","name":"a"}`)
-	wantPrinted(t, c.Job("a", redlatch.JobOptions{Window: help.Lasting}), `job "a"`, `{"kind":"job","name":"a"}`)
-	wantPrinted(t, c.CountDownLatch("a"), `countdown "a"`, `{"kind":"countdown","name":"a"}`)
 	wantPrinted(t, c.MultiMutex("b", "a"), `mutexes \["a" "b"\]`, `{"names":\["a","b"\]}`)
-}
-
-// TestLocksTellTheirKey: each is at the key that Redis has for it.
-func TestLocksTellTheirKey(t *testing.T) {
-	t.Parallel()
-	c := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting))
-	for _, l := range []interface{ Key() string }{
-		c.Mutex("a"), c.ReentrantMutex("a"), c.RWMutex("a"), c.Semaphore("a", 3), c.SlotPool("a", 3, redlatch.SlotOptions{}),
-		c.Election("a"), c.Job("a", redlatch.JobOptions{Window: help.Lasting}), c.CountDownLatch("a"),
+	for _, w := range []struct {
+		lock      interface{ Key() string }
+		text, log string
+	}{
+		{c.Mutex("a"), `mutex "a"`, `{"kind":"mutex","name":"a"}`},
+		{c.ReentrantMutex("a"), `reentrant "a"`, `{"kind":"reentrant","name":"a"}`},
+		{c.RWMutex("a"), `rwmutex "a"`, `{"kind":"rwmutex","name":"a"}`},
+		{c.Semaphore("a", 3), `semaphore of 3 "a"`, `{"kind":"semaphore","name":"a","size":3}`},
+		{c.SlotPool("a", 3, redlatch.SlotOptions{}), `slotpool of 3 "a"`, `{"kind":"slotpool","name":"a","size":3}`},
+		{c.Election("a"), `election "a"`, `{"kind":"election","name":"a"}`},
+		{c.Job("a", redlatch.JobOptions{Window: help.Lasting}), `job "a"`, `{"kind":"job","name":"a"}`},
+		{c.CountDownLatch("a"), `countdown "a"`, `{"kind":"countdown","name":"a"}`},
 	} {
-		check.Equal(t, l.Key(), locktest.StateKey("a"), "the key of the %v", l)
+		wantPrinted(t, w.lock, w.text, w.log)
+		check.Equal(t, w.lock.Key(), locktest.StateKey("a"), "the key of the %v", w.lock)
 	}
 }
 
-// TestLeasesPrint says of each kind's lease what it is on, and how it ended.
+// TestLeasesPrint says of each kind's lease what it is on, and how it ended. So does Leases of the client.
 func TestLeasesPrint(t *testing.T) {
 	details := map[string][2]string{"rwmutex": {`, mode write,`, `"mode":"write",`}, "slotpool": {`, slot 0,`, `"slot":"0",`}}
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 		l := help.Enter(t, help.LockOf(c, kind))
+		info := c.Leases()[0]
+		if info.Kind != l.Name() || info.Name != l.Name() || info.Owner != l.Owner() || info.Token != l.Token() || info.Since.IsZero() ||
+			info.Remaining <= 0 || info.Stack != "" || (info.Mode == "write") != (info.Kind == "rwmutex") {
+			t.Errorf("Leases = %+v, want %v", info, l)
+		}
 		lock, detail := regexp.QuoteMeta(fmt.Sprintf("%q", l.Name())), details[l.Name()]
 		text := fmt.Sprintf(`lease on %s( of \d)? %s%s with token \d+, `, l.Name(), lock, detail[0])
 		log := fmt.Sprintf(`{"kind":%s,"name":%s,("size":\d,)?%s"owner":"%s","token":\d+,`, lock, lock, detail[1], l.Owner())
 		wantPrinted(t, l, text+`held for another 59m[0-9.]+s`, log+`"remaining":"59m[0-9.]+s"}`)
 		locktest.Release(t, l)
+		check.Equal(t, len(c.Leases()), 0, "leases after the release")
 		wantPrinted(t, l, text+`released`, log+`"ended":"released"}`)
 		l = help.Enter(t, help.LockOf(c, kind))
 		s.Do("DEL", locktest.StateKey(l.Name()), help.InsideKey(l.Name()), help.BitsKey(l.Name()))

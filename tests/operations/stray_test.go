@@ -155,21 +155,3 @@ func outlives(t *testing.T, s *memory.Server, kind int) {
 	check.Nil(t, "Close", c.Close())
 	seen.WantEnds(t)
 }
-
-// TestLeasesTellsOfEveryKind what it holds.
-func TestLeasesTellsOfEveryKind(t *testing.T) {
-	t.Parallel()
-	c := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting))
-	for _, l := range kindtest.Locks(c, "") {
-		held := help.Enter(t, l)
-		info := c.Leases()[0]
-		if info.Kind != l.Kind || info.Name != l.Name || info.Owner != held.Owner() || info.Token != held.Token() || info.Since.IsZero() ||
-			info.Remaining <= 0 || info.Stack != "" || (info.Mode == "write") != (l.Kind == "rwmutex") {
-			t.Errorf("Leases = %+v, want %v", info, held)
-		}
-		locktest.Release(t, held)
-	}
-	if all := c.Leases(); len(all) != 0 {
-		t.Errorf("Leases = %+v, want none", all)
-	}
-}

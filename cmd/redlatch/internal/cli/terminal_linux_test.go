@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -65,16 +66,9 @@ func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
 	if err != nil {
 		t.Skipf("no terminals here: %v", err)
 	}
-	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := check.Value(unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)).OK(t)
 	check.OK(t, "IoctlSetPointerInt", unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0))
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keyboard, terminal
+	return keyboard, check.Value(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)).OK(t)
 }
 
 func (s *session) Write(text []byte) (int, error) {
@@ -92,19 +86,15 @@ func (s *session) text() string {
 // see waits for a text on the screen.
 func (s *session) see(want string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(s.text(), want); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("the screen never shows %q:\n%s", want, s.text())
-		}
-	}
+	locktest.EventuallyOr(s.t, func() bool { return strings.Contains(s.text(), want) }, func() string {
+		return fmt.Sprintf("the screen shows %q:\n%s", want, s.text())
+	})
 }
 
 // press types keys.
 func (s *session) press(keys string) {
 	s.t.Helper()
-	if _, err := s.keyboard.WriteString(keys); err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, "WriteString", check.ErrorOf(s.keyboard.WriteString(keys)))
 }
 
 // ends waits for the end of the program.

@@ -41,16 +41,10 @@ func TestStalledRequestEnds(t *testing.T) {
 		t.Fatal("a request may take for ever")
 	}
 	server.ReadTimeout = 100 * time.Millisecond
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Value(net.Listen("tcp", "127.0.0.1:0")).OK(t)
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
-	c, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(net.Dial("tcp", listener.Addr().String())).OK(t)
 	defer c.Close()
 	fmt.Fprint(c, "POST /release HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nname")
 	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))

@@ -47,9 +47,7 @@ func TestJSONOnATerminal(t *testing.T) {
 	const text = "größe 日本 \"<b>\" \x1b[2J \u009b2J \u007f \u202e \u200b \u2028 \U000e0041 \n"
 	var out, errs bytes.Buffer
 	s := Streams{Stdout: &out, Stderr: &errs, Events: true}
-	if err := s.AnswerJSON(map[string]string{"message": text}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "AnswerJSON", s.AnswerJSON(map[string]string{"message": text}))
 	s.Emit(Event{Message: text})
 	for _, line := range []string{out.String(), errs.String()} {
 		var got struct{ Message string }
