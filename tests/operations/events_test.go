@@ -264,28 +264,24 @@ func TestMultiTellsEveryName(t *testing.T) {
 		"no answer": {3, 0, redlatch.OutcomeUnreachable, func(t *testing.T, _ *trial.Course, c *redlatch.Client, links []*wire.Lossy) error {
 			links[0].Harm(wire.Unsent, wire.Every)
 			defer links[0].Harm(wire.Mishap{}, wire.None)
-			_, err := c.MultiMutex(names...).TryLock(t.Context())
-			return err
+			return check.ErrorOf(c.MultiMutex(names...).TryLock(t.Context()))
 		}},
 		"one is taken": {3, 1, redlatch.OutcomeTaken, func(t *testing.T, course *trial.Course, c *redlatch.Client, _ []*wire.Lossy) error {
 			held := locktest.Lock(t, course.Far.Mutex("b"))
 			defer locktest.Release(t, held)
-			_, err := c.MultiMutex(names...).TryLock(t.Context())
-			return err
+			return check.ErrorOf(c.MultiMutex(names...).TryLock(t.Context()))
 		}},
 		"the context ends": {3, 0, redlatch.OutcomeCanceled, func(t *testing.T, _ *trial.Course, c *redlatch.Client, links []*wire.Lossy) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			links[0].Cancel = cancel
 			links[0].Harm(wire.Mishap{Runs: true, Answers: true, Cancels: true}, wire.Every)
 			defer links[0].Harm(wire.Mishap{}, wire.None)
-			_, err := c.MultiMutex(names...).Lock(ctx)
-			return err
+			return check.ErrorOf(c.MultiMutex(names...).Lock(ctx))
 		}},
 		"refused": {0, 0, "", func(t *testing.T, _ *trial.Course, c *redlatch.Client, _ []*wire.Lossy) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			_, err := c.MultiMutex(names...).Lock(ctx)
-			return err
+			return check.ErrorOf(c.MultiMutex(names...).Lock(ctx))
 		}},
 	} {
 		t.Run(how, func(t *testing.T) {
