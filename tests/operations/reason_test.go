@@ -25,51 +25,38 @@ import (
 // can only guess what to do, and what to count.
 func TestLossTellsItsReason(t *testing.T) {
 	t.Parallel()
-	const brief = 300 * time.Millisecond
 	for reason, c := range map[redlatch.LossReason]struct {
 		options redlatch.LockOptions
-		end     func(t *testing.T, s *redistest.Server, c *redlatch.Client, l *redlatch.Lease)
+		end     func(s *memory.Server, c, other *redlatch.Client)
 		matches error
 	}{
-		redlatch.LossExpired: {redlatch.LockOptions{TTL: brief}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, _ *redlatch.Lease) {
-			s.Pause()
-		}, nil},
-		redlatch.LossDeleted: {redlatch.LockOptions{}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, l *redlatch.Lease) {
-			s.Do("DEL", locktest.StateKey("a"))
-			_ = l.Extend(context.Background())
-		}, nil},
-		redlatch.LossForgotten: {redlatch.LockOptions{}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, l *redlatch.Lease) {
-			s.Do("FLUSHALL")
-			_ = l.Extend(context.Background())
-		}, nil},
-		redlatch.LossForced: {redlatch.LockOptions{}, func(t *testing.T, s *redistest.Server, _ *redlatch.Client, _ *redlatch.Lease) {
-			check.Nil(t, "ForceRelease", check.ErrorOf(locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
-		}, nil},
-		redlatch.LossMaxHold:    {redlatch.LockOptions{TTL: time.Second, MaxHold: brief}, nil, redlatch.ErrMaxHold},
-		redlatch.LossNotRenewed: {redlatch.LockOptions{TTL: brief, Renew: redlatch.Off}, nil, nil},
-		redlatch.LossClosed: {redlatch.LockOptions{}, func(_ *testing.T, _ *redistest.Server, c *redlatch.Client, _ *redlatch.Lease) {
-			_ = c.Close()
-		}, redlatch.ErrClosed},
+		redlatch.LossExpired:   {end: func(s *memory.Server, _, _ *redlatch.Client) { s.Hang() }},
+		redlatch.LossDeleted:   {end: func(s *memory.Server, _, _ *redlatch.Client) { s.Lose("a") }},
+		redlatch.LossForgotten: {end: func(s *memory.Server, _, _ *redlatch.Client) { s.LoseEverything() }},
+		redlatch.LossForced: {end: func(_ *memory.Server, _, other *redlatch.Client) {
+			_, _ = other.ForceRelease(context.Background(), "a", redlatch.ForceOptions{})
+		}},
+		redlatch.LossMaxHold:    {options: redlatch.LockOptions{MaxHold: time.Minute}, matches: redlatch.ErrMaxHold},
+		redlatch.LossNotRenewed: {options: redlatch.LockOptions{Renew: redlatch.Off}},
+		redlatch.LossClosed:     {end: func(_ *memory.Server, c, _ *redlatch.Client) { _ = c.Close() }, matches: redlatch.ErrClosed},
 	} {
 		t.Run(string(reason), func(t *testing.T) {
 			t.Parallel()
-			s, client := locktest.Start(t, help.Brisk(help.Lasting))
-			help.Hearing(t, s, client)
-			l := locktest.Lock(t, client.Mutex("a").With(c.options))
-			if c.end != nil {
-				c.end(t, s, client, l)
-			}
-			help.Receive(t, l.Context().Done(), "the lease")
-			s.Resume() // if it was paused
-			lost := (*redlatch.LostError)(nil)
-			err := l.Err()
-			if !errors.As(err, &lost) || lost.Reason != reason || !errors.Is(err, redlatch.ErrNotHeld) || context.Cause(l.Context()) != err {
-				t.Fatalf("Err = %v, want a LostError for the reason %q, as the cause of the context", err, reason)
-			}
-			check.That(t, l.Release(t.Context()) == err, "Release after the loss does not return it")
-			for _, sentinel := range []error{redlatch.ErrMaxHold, redlatch.ErrClosed} {
-				check.Equal(t, errors.Is(err, sentinel), sentinel == c.matches, "Err = %v, matches %q", err, sentinel)
-			}
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				client, other := s.Client(t, help.Brisk(help.Lasting)), s.Client(t, redlatch.Options{})
+				l := check.Value(client.Mutex("a").With(c.options).Lock(t.Context())).OK(t)
+				if c.end != nil {
+					c.end(s, client, other)
+				}
+				<-l.Context().Done()
+				s.Resume() // if it hangs
+				err := l.Err()
+				check.That(t, help.WantLost(t, l).Reason == reason && context.Cause(l.Context()) == err, "Err = %v, want the reason %q, as the cause of the context", err, reason)
+				check.That(t, l.Release(t.Context()) == err, "Release after the loss does not return it")
+				for _, sentinel := range []error{redlatch.ErrMaxHold, redlatch.ErrClosed} {
+					check.Equal(t, errors.Is(err, sentinel), sentinel == c.matches, "Err = %v, matches %q", err, sentinel)
+				}
+			})
 		})
 	}
 }

@@ -122,15 +122,7 @@ func TestTracedLeaseIsALease(t *testing.T) {
 
 // TestLeaseThatOutlivesItsContext: the request is over, and the lease is extended for ever. That is
 // told once; not for a lease that is released soon after.
-func TestLeaseThatOutlivesItsContext(t *testing.T) {
-	t.Parallel()
-	for kind, name := range kindtest.Kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *memory.Server) { outlives(t, s, kind) })
-		})
-	}
-}
+func TestLeaseThatOutlivesItsContext(t *testing.T) { memory.EachKind(t, outlives) }
 
 func outlives(t *testing.T, s *memory.Server, kind int) {
 	o, seen := help.Watched(help.Brisk(3 * time.Second))
