@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,26 +83,12 @@ func TestTakenInStrictOrder(t *testing.T) {
 	})
 }
 
-// asking is a connection that counts the heartbeats of waiters that were answered.
-type asking struct {
-	conn.Conn
-	answered atomic.Int64
-}
-
-func (a *asking) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := a.Conn.Eval(ctx, calls...)
-	if wire.Runs(calls, " await") && results[0].Err == nil {
-		a.answered.Add(1)
-	}
-	return results
-}
-
 // TestTakenNamesTheHolderOfNow: the holder of a minute ago may be innocent of what keeps a waiter.
 func TestTakenNamesTheHolderOfNow(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		one, two := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-		asks, o := new(asking), help.Brisk(help.Lasting)
-		o.WrapConn = func(over conn.Conn) conn.Conn { asks.Conn = over; return asks }
+		over, o := new(wire.Counting), help.Brisk(help.Lasting)
+		o.WrapConn = func(c conn.Conn) conn.Conn { over.Conn = c; return over }
 		waiter := locktest.Open(t, s.URL(), o)
 		first := help.Enter(t, help.LockOf(one, kind))
 		next := help.GoEnter(t.Context(), help.LockOf(two, kind))
@@ -114,8 +99,9 @@ func TestTakenNamesTheHolderOfNow(t *testing.T) {
 		locktest.InLine(t, s, first.Name(), 2)
 		locktest.Release(t, first)
 		second := help.Await(t, next)
-		n := asks.answered.Load()
-		locktest.Eventually(t, "the waiter has asked since", func() bool { return asks.answered.Load() > n+1 })
+		heartbeats := help.LockOf(waiter, kind).Kind + " await"
+		n := over.Count(heartbeats)
+		locktest.Eventually(t, "the waiter has asked since, and was answered", func() bool { return over.Count(heartbeats) > n+2 })
 		cancel()
 		owner := second.Owner()
 		if help.LockOf(one, kind).Kind == "reentrant" {
