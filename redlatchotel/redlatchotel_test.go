@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -136,22 +135,6 @@ func TestMetrics(t *testing.T) {
 	if _, ok := to.values(t)["redlatch.held{kind=mutex}"]; ok {
 		t.Error("telemetry that is closed still tells")
 	}
-}
-
-func TestGroupsHaveALimit(t *testing.T) {
-	t.Parallel()
-	to := telemetry(t, redlatchotel.Options{Group: func(name string) string { return name }})
-	for i := range 150 {
-		to.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, ID: uint64(i), Kind: "mutex", Name: fmt.Sprint("g", i), TTL: time.Second})
-	}
-	to.want(t, map[string]float64{"redlatch.acquiring{group=g99,kind=mutex}": 1, "redlatch.acquiring{group=other,kind=mutex}": 50})
-	n := 0
-	for series := range to.values(t) {
-		if strings.HasPrefix(series, "redlatch.acquiring{") {
-			n++
-		}
-	}
-	check.That(t, n == 101, "%d groups, want 101", n)
 }
 
 // elsewhere is a connection to that address.
