@@ -257,9 +257,7 @@ func TestHeaders(t *testing.T) {
 	for key, want := range map[string]string{
 		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "same-origin",
 	} {
-		if got := resp.Header.Get(key); got != want {
-			t.Errorf("%s: %q, want %q", key, got, want)
-		}
+		check.Equal(t, resp.Header.Get(key), want, "%s", key)
 	}
 	check.That(t, !strings.Contains(policy, "unsafe"), "the policy allows inline code")
 	body, _ := io.ReadAll(resp.Body)
@@ -455,9 +453,7 @@ func TestBasicAuth(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		BasicAuth(c.users, inner).ServeHTTP(w, r)
-		if w.Code != c.want {
-			t.Errorf("%+v: %d", c, w.Code)
-		}
+		check.Equal(t, w.Code, c.want, "%+v", c)
 	}
 }
 

@@ -292,9 +292,7 @@ func TestMultiTellsEveryName(t *testing.T) {
 			err := does.lock(t, course, c, links)
 			check.That(t, (err == nil) == (does.granted == len(names)), "it returned %v", err)
 			check.Equal(t, seen.Count(redlatch.EventAttempt), does.attempts, "attempts")
-			if n := seen.Count(redlatch.EventGranted); n != does.granted {
-				t.Errorf("%d were granted, want %d", n, does.granted)
-			}
+			check.Equal(t, seen.Count(redlatch.EventGranted), does.granted, "granted")
 			for _, name := range names {
 				for _, e := range seen.Of(redlatch.EventFailed, name) {
 					check.That(t, e.Outcome == does.outcome, "%s failed as %s, with %v, want %s", name, e.Outcome, e.Err, does.outcome)
@@ -378,9 +376,7 @@ func TestRefusedAcquisitionTellsNothing(t *testing.T) {
 	locktest.Release(t, held)
 	_ = c.Close()
 	check.Error(t, "Lock of a client that is closed", check.ErrorOf(c.Mutex("b").Lock(t.Context())), redlatch.ErrClosed)
-	if n := seen.Count(redlatch.EventAttempt); n != 1 {
-		t.Errorf("%d attempts, want that of the lease", n)
-	}
+	check.Equal(t, seen.Count(redlatch.EventAttempt), 1, "attempts, of which the lease is one")
 	seen.WantEnds(t)
 }
 

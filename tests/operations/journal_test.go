@@ -223,13 +223,9 @@ func TestJournalOfAQuorum(t *testing.T) {
 	for _, s := range nodes {
 		locktest.Eventually(t, "each node has it", func() bool { return s.Do("EXISTS", journalKey) == "1" })
 	}
-	if n := count(); n != 1 {
-		t.Errorf("it is told %d times, want once", n)
-	}
+	check.Equal(t, count(), 1, "how often it is told")
 	nodes[0].Kill()
-	if n := count(); n != 1 {
-		t.Errorf("with a node down it is told %d times, want once", n)
-	}
+	check.Equal(t, count(), 1, "how often it is told with a node down")
 }
 
 // TestJournalBesideTrouble: a server that is full takes no entries, which is said once; locks that are

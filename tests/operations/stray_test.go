@@ -67,9 +67,7 @@ func TestForgottenLeaseIsTold(t *testing.T) {
 		if err := c.Close(); !errors.As(err, &left) || len(left.Leases) != 1 || !strings.Contains(err.Error(), "1 lease was held") {
 			t.Errorf("Close = %v, want the lease that is left", err)
 		}
-		if n := len(seen.Of(redlatch.EventForgotten, l.Name)); n != 1 {
-			t.Errorf("it was told %d times, want once", n)
-		}
+		check.Equal(t, len(seen.Of(redlatch.EventForgotten, l.Name)), 1, "how often it was told")
 		seen.WantEnds(t)
 	})
 }

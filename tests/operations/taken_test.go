@@ -271,29 +271,19 @@ func TestTakenDescribesTheHolder(t *testing.T) {
 		host, _ := os.Hostname()
 		who := fmt.Sprintf(`is held by "billing" (pid %d on %q) for 4s, request="8a\x1bf"`, os.Getpid(), host)
 		_, err := other.Mutex("a").TryLock(t.Context())
-		if got, want := described(err), `mutex "a" `+who; got != want {
-			t.Errorf("Describe = %s, want %s", got, want)
-		}
+		check.Equal(t, described(err), `mutex "a" `+who, "Describe")
 		_, exhausted := other.Semaphore("s", 3).TryAcquire(t.Context(), 2)
-		if got, want := described(exhausted), `semaphore "s" `+who+" and 1 more"; got != want {
-			t.Errorf("Describe = %s, want %s", got, want)
-		}
+		check.Equal(t, described(exhausted), `semaphore "s" `+who+" and 1 more", "Describe")
 		locktest.Release(t, second)
 		locktest.Release(t, first)
-		if got, want := described(err), `mutex "a" is free by now`; got != want {
-			t.Errorf("Describe after the release = %s, want %s", got, want)
-		}
+		check.Equal(t, described(err), `mutex "a" is free by now`, "Describe after the release")
 		s.Do("SET", locktest.StateKey("a"), "by hand")
-		if got, want := described(err), `mutex "a" is held by another library's client (owner "by hand")`; got != want {
-			t.Errorf("Describe = %s, want %s", got, want)
-		}
+		check.Equal(t, described(err), `mutex "a" is held by another library's client (owner "by hand")`, "Describe")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		taken := (*redlatch.TakenError)(nil)
 		errors.As(err, &taken)
-		if got := taken.Describe(ctx); got != taken.Error() {
-			t.Errorf("Describe without an answer = %s, want %v", got, taken)
-		}
+		check.Equal(t, taken.Describe(ctx), taken.Error(), "Describe without an answer")
 	})
 }
 

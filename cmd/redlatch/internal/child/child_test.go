@@ -108,9 +108,7 @@ func TestTerminateReachesAStoppedCommand(t *testing.T) {
 	<-c.Stopped()
 	check.That(t, !c.Resume(), "Resume undid a SIGSTOP")
 	c.Terminate()
-	if got := wait(t, c); got.Code != 9 {
-		t.Errorf("Status = %v, want exit code 9", got)
-	}
+	check.Equal(t, wait(t, c).Code, 9, "exit code")
 }
 
 func TestGuardKillsTheGroupAtTheDeadline(t *testing.T) {
@@ -120,9 +118,7 @@ func TestGuardKillsTheGroupAtTheDeadline(t *testing.T) {
 	c.Expect(later().Add(time.Hour))
 	check.That(t, !c.Gone(), "the group is gone before its deadline")
 	c.Expect(time.Now())
-	if got := wait(t, c); got.Signal != syscall.SIGKILL {
-		t.Errorf("Status = %v, want death by SIGKILL", got)
-	}
+	check.Equal(t, wait(t, c).Signal, os.Signal(syscall.SIGKILL), "the command died of")
 	until(t, "the end of the group", c.Gone)
 	c.Expect(later()) // the program cannot undo it
 	if c.Close(); !c.Overdue() {
@@ -150,7 +146,5 @@ func TestGuardSaysOnceThatItKilled(t *testing.T) {
 		check.OK(t, "ReadString", check.ErrorOf(kills.ReadString('\n')))
 	}
 	check.OK(t, "Join", errors.Join(in.Close(), guard.Wait()))
-	if n := strings.Count(said.String(), "killed the command"); n != 1 {
-		t.Errorf("the guard said it %d times:\n%s", n, said.String())
-	}
+	check.Equal(t, strings.Count(said.String(), "killed the command"), 1, "how often the guard said it:\n%s", said.String())
 }

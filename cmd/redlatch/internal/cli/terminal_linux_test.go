@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,9 +23,7 @@ type session struct {
 	t        *testing.T
 	keyboard *os.File
 	cmd      *exec.Cmd
-
-	mu     sync.Mutex // guards what is below
-	screen bytes.Buffer
+	screen   output
 }
 
 // login starts the program redlatch on a new terminal. Its stdout is the terminal, or what stdout
@@ -48,7 +45,7 @@ func login(t *testing.T, stdout io.Writer, args ...string) *session {
 	seen := make(chan struct{})
 	go func() {
 		defer close(seen)
-		_, _ = io.Copy(s, keyboard) // ends with an error when nobody has the terminal open any more
+		_, _ = io.Copy(&s.screen, keyboard) // ends with an error when nobody has the terminal open any more
 	}()
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()
@@ -71,23 +68,11 @@ func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
 	return keyboard, check.Value(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)).OK(t)
 }
 
-func (s *session) Write(text []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.screen.Write(text)
-}
-
-func (s *session) text() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.screen.String()
-}
-
 // see waits for a text on the screen.
 func (s *session) see(want string) {
 	s.t.Helper()
-	locktest.EventuallyOr(s.t, func() bool { return strings.Contains(s.text(), want) }, func() string {
-		return fmt.Sprintf("the screen shows %q:\n%s", want, s.text())
+	locktest.EventuallyOr(s.t, func() bool { return strings.Contains(s.screen.String(), want) }, func() string {
+		return fmt.Sprintf("the screen shows %q:\n%s", want, s.screen.String())
 	})
 }
 
@@ -104,7 +89,7 @@ func (s *session) ends(code int) {
 	defer kill.Stop()
 	_ = s.cmd.Wait()
 	if got := s.cmd.ProcessState.ExitCode(); got != code {
-		s.t.Errorf("exit code %d, want %d; the screen:\n%s", got, code, s.text())
+		s.t.Errorf("exit code %d, want %d; the screen:\n%s", got, code, s.screen.String())
 	}
 }
 
@@ -120,7 +105,7 @@ func TestCtrlCReachesTheCommandAndNotRedlatch(t *testing.T) {
 	s.press(ctrlC)
 	s.ends(42)
 	s.see("interrupted")
-	check.That(t, !strings.Contains(s.text(), "redlatch:"), "redlatch had something to say:\n%s", s.text())
+	check.That(t, !strings.Contains(s.screen.String(), "redlatch:"), "redlatch had something to say:\n%s", s.screen.String())
 }
 
 func TestCtrlZDoesNotSuspendTheCommand(t *testing.T) {
@@ -141,9 +126,7 @@ func TestCommandInAPipelineGetsTheTerminalWhenItAsks(t *testing.T) {
 	s.see("ready")
 	s.press("some words\n")
 	s.ends(0)
-	if got := pipe.String(); got != "got some words\n" {
-		t.Errorf("the pipe got %q", got)
-	}
+	check.Equal(t, pipe.String(), "got some words\n", "the pipe got")
 }
 
 // TestReleaseAsks: on a terminal the operator may mean a holder that came only just now.

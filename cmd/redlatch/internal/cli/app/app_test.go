@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestAgainCanBeTypedAndKeepsPasswordsBack(t *testing.T) {
@@ -21,9 +22,7 @@ func TestAgainCanBeTypedAndKeepsPasswordsBack(t *testing.T) {
 		{"redis://a redis://b redis://c", DefaultPrefix, "job", "redlatch --redis redis://a --redis redis://b --redis redis://c release job"},
 	} {
 		a := &App{Redis: strings.Fields(c.redis), Prefix: c.prefix}
-		if got := a.Again("release", c.name); got != c.want {
-			t.Errorf("again = %s, want %s", got, c.want)
-		}
+		check.Equal(t, a.Again("release", c.name), c.want, "again")
 	}
 }
 

@@ -35,9 +35,7 @@ func TestBacklogDrainsWhatWasWritten(t *testing.T) {
 	fmt.Fprint(b, "one\n")
 	fmt.Fprint(b, "two\n")
 	b.drain(time.Minute)
-	if got := out.String(); got != "one\ntwo\n" {
-		t.Errorf("drained %q, want both lines", got)
-	}
+	check.Equal(t, out.String(), "one\ntwo\n", "drained")
 }
 
 // TestJSONOnATerminal: what cannot be seen, or is a command to a terminal, is spelled out in all JSON,
