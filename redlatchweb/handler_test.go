@@ -561,12 +561,17 @@ func TestThousandViewers(t *testing.T) {
 		read := func(c net.Conn) {
 			defer reading.Add(-1)
 			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-			check.That(t, err == nil, "a viewer is answered with %v", err)
+			if err != nil {
+				t.Errorf("a viewer is answered with %v", err)
+				return
+			}
 			lines := bufio.NewScanner(resp.Body)
 			lines.Buffer(nil, 1<<20)
-			until(t, lines, "stock:warehouse-7")
-			shown.Add(1)
-			for lines.Scan() { // to its end
+			for seen := false; lines.Scan(); { // to its end
+				if !seen && strings.Contains(lines.Text(), "stock:warehouse-7") {
+					seen = true
+					shown.Add(1)
+				}
 			}
 			check.That(t, lines.Err() == nil, "a stream ends with %v", lines.Err())
 		}
