@@ -28,6 +28,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchweb"
 )
@@ -174,6 +175,11 @@ func TestNoPasswordIsTold(t *testing.T) {
 	}
 	status, body := get("hushann", strings.Replace(base, "https:", "http:", 1)+"/")
 	check.That(t, status == http.StatusBadRequest && strings.Contains(body, "HTTPS server"), "without TLS: %d %q", status, body)
+	redis.Do("SET", "redlatch:nightly", "by hand")
+	locktest.Eventually(t, "the dashboard shows what is in Redis", func() bool {
+		_, body := get("hushann", base+"/locks")
+		return strings.Contains(body, `data-key="nightly"`)
+	})
 	for _, gone := range []bool{false, true} {
 		if gone {
 			redis.Kill()
