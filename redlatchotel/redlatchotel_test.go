@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -20,6 +20,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchotel"
 )
@@ -89,16 +90,16 @@ func series(name string, attributes attribute.Set) string {
 // done.
 func (to told) want(t *testing.T, want map[string]float64) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
 	for series, v := range want {
-		g, ok := to.values(t)[series]
-		for ; (!ok || g != v) && time.Now().Before(deadline); g, ok = to.values(t)[series] {
-			time.Sleep(time.Millisecond)
-		}
-		check.That(t, ok && g == v, "%s = %v (%v), want %v", series, g, ok, v)
+		locktest.Eventually(t, fmt.Sprintf("%s is %v", series, v), func() bool {
+			g, ok := to.values(t)[series]
+			return ok && g == v
+		})
 	}
 }
 
+// TestMetrics: series are there before they count, and end with the telemetry. Of all else that they count,
+// TestMetricsOfBothModulesAreTheSame compares them with those of redlatchprom.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	to := telemetry(t, redlatchotel.Options{})
@@ -117,62 +118,23 @@ func TestMetrics(t *testing.T) {
 		"redlatch.acquire.queued{kind=mutex}":               0,
 		"redlatch.request.resends{server=" + s.Addr() + "}": 0,
 	})
-	l := check.Value(c.Mutex("a").Lock(ctx)).OK(t)
-	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second, StrictOrder: redlatch.On}).Lock(ctx); err == nil {
-		t.Fatal("Lock of what is taken returned no error")
-	}
-	check.OK(t, "Extend", l.Extend(ctx))
-	read := check.Value(c.RWMutex("b").RLock(ctx)).OK(t)
+	l, read := locktest.Lock(t, c.Mutex("a")), check.Value(c.RWMutex("b").RLock(ctx)).OK(t)
 	to.want(t, map[string]float64{
-		"redlatch.held{kind=mutex}":                             1,
-		"redlatch.held{kind=rwmutex,mode=read}":                 1,
-		"redlatch.acquire.duration{kind=mutex,outcome=granted}": 1,
-		"redlatch.acquire.duration{kind=mutex,outcome=timeout}": 1,
-		"redlatch.acquire.queued{kind=mutex}":                   1,
-		"redlatch.extends{kind=mutex,result=ok}":                1,
-		"redlatch.extend.margin.ratio{kind=mutex}":              1,
-		"redlatch.extend.age{kind=mutex}":                       1,
+		"redlatch.held{kind=mutex}":             1,
+		"redlatch.held{kind=rwmutex,mode=read}": 1,
 	})
-	check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(ctx, "b", redlatch.ForceOptions{})))
-	<-read.Context().Done()
-	s.Kill()
-	_, _ = l.Release(ctx), l.Release(ctx)
+	locktest.Release(t, l)
+	locktest.Release(t, read)
 	to.want(t, map[string]float64{
-		"redlatch.held{kind=mutex}":                               0,
-		"redlatch.held{kind=rwmutex,mode=read}":                   0,
-		"redlatch.acquiring{kind=mutex}":                          0,
-		"redlatch.lost{kind=rwmutex,mode=read,reason=forced}":     1,
-		"redlatch.hold.duration{end=lost,kind=rwmutex,mode=read}": 1,
-		"redlatch.hold.duration{end=released,kind=mutex}":         1,
-		"redlatch.release.errors{kind=mutex}":                     1,
+		"redlatch.held{kind=mutex}":                       0,
+		"redlatch.held{kind=rwmutex,mode=read}":           0,
+		"redlatch.acquiring{kind=mutex}":                  0,
+		"redlatch.hold.duration{end=released,kind=mutex}": 1,
 	})
-	values := to.values(t)
-	if n := values["redlatch.request.resends{server="+s.Addr()+"}"]; n < 1 {
-		t.Errorf("%v calls were sent again while the server was down, want some", n)
-	}
-	if n := values["redlatch.request.duration{result=unanswered,server="+s.Addr()+"}"]; n < 2 {
-		t.Errorf("%v requests had no answer, want two at least", n)
-	}
 	check.Nil(t, "Close", to.Close())
 	if _, ok := to.values(t)["redlatch.held{kind=mutex}"]; ok {
 		t.Error("telemetry that is closed still tells")
 	}
-}
-
-func TestGroupsHaveALimit(t *testing.T) {
-	t.Parallel()
-	to := telemetry(t, redlatchotel.Options{Group: func(name string) string { return name }})
-	for i := range 150 {
-		to.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, ID: uint64(i), Kind: "mutex", Name: fmt.Sprint("g", i), TTL: time.Second})
-	}
-	to.want(t, map[string]float64{"redlatch.acquiring{group=g99,kind=mutex}": 1, "redlatch.acquiring{group=other,kind=mutex}": 50})
-	n := 0
-	for series := range to.values(t) {
-		if strings.HasPrefix(series, "redlatch.acquiring{") {
-			n++
-		}
-	}
-	check.That(t, n == 101, "%d groups, want 101", n)
 }
 
 // elsewhere is a connection to that address.
@@ -226,20 +188,17 @@ func TestUnknownKindIsRefused(t *testing.T) {
 }
 
 // one waits until n spans of a name have ended, and returns the last.
-func (to told) one(t *testing.T, name string, n int) sdktrace.ReadOnlySpan {
+func (to told) one(t *testing.T, name string, n int) (last sdktrace.ReadOnlySpan) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		var found []sdktrace.ReadOnlySpan
-		for _, s := range to.spans.Ended() {
-			if s.Name() == name {
-				found = append(found, s)
-			}
-		}
+	locktest.Eventually(t, fmt.Sprintf("%d spans %s have ended", n, name), func() bool {
+		other := func(s sdktrace.ReadOnlySpan) bool { return s.Name() != name }
+		found := slices.DeleteFunc(to.spans.Ended(), other)
 		if len(found) == n {
-			return found[n-1]
+			last = found[n-1]
 		}
-		check.Must(t, !time.Now().After(deadline), "%d spans %s ended, want %d", len(found), name, n)
-	}
+		return len(found) == n
+	})
+	return last
 }
 
 // attr returns the text of an attribute of a span.

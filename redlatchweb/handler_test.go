@@ -31,6 +31,7 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/fleet/sample"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -55,13 +56,35 @@ func serve(t *testing.T, redis *redistest.Server, url string, o Options) *dashbo
 	t.Helper()
 	client := open(t, url)
 	o.Interval = 100 * time.Millisecond
-	h := check.Value(New(client, o)).OK(t)
-	d := &dashboard{httptest.NewServer(h), t, redis, client, h}
+	d := over(t, check.Value(New(client, o)).OK(t))
+	d.redis, d.client = redis, client
+	return d
+}
+
+// over serves what a handler shows.
+func over(t *testing.T, h *Handler) *dashboard {
+	t.Helper()
+	d := &dashboard{Server: httptest.NewServer(h), t: t, h: h}
 	t.Cleanup(func() {
 		h.Close()
 		d.Server.Close()
 	})
 	return d
+}
+
+// made returns a handler for made-up locks.
+func made(t *testing.T, source fleet.Source, o Options) *Handler {
+	t.Helper()
+	h := check.Value(newHandler(source, nil, o)).OK(t)
+	t.Cleanup(h.Close)
+	return h
+}
+
+// answerTo returns what a handler answers to one request.
+func answerTo(h *Handler, path string) string {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
+	return w.Body.String()
 }
 
 func open(t *testing.T, url string) *redlatch.Client {
@@ -87,10 +110,9 @@ func (d *dashboard) get(path string) (status int, body string) {
 	return d.do(r)
 }
 
-// await asks for a page until it has all of these texts.
-func (d *dashboard) await(path string, texts ...string) {
+// await asks for a page until it has all of these texts, and returns it.
+func (d *dashboard) await(path string, texts ...string) (body string) {
 	d.t.Helper()
-	var body string
 	var looked time.Time
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(max(50*time.Millisecond, time.Since(looked))) {
 		missing := false
@@ -100,17 +122,11 @@ func (d *dashboard) await(path string, texts ...string) {
 			missing = missing || !strings.Contains(body, text)
 		}
 		if !missing {
-			return
+			return body
 		}
 	}
 	d.t.Fatalf("%s does not show %q:\n%s", path, texts, body)
-}
-
-func hold(t *testing.T, c *redlatch.Client, name string) *redlatch.Lease {
-	t.Helper()
-	lease := check.Value(c.Mutex(name).Lock(t.Context())).OK(t)
-	t.Cleanup(func() { _ = lease.Release(context.WithoutCancel(t.Context())) })
-	return lease
+	return ""
 }
 
 // TestPages looks at each page of a server with a lock of several kinds.
@@ -120,17 +136,15 @@ func TestPages(t *testing.T) {
 		return []Finding{{Check: "version", Level: "ok", Found: "Redis <8>"}, {Check: "eviction", Level: "fault", Found: "f", Advice: "do"}}, nil
 	}})
 	c := open(t, d.redis.URL())
-	hold(t, c, "a/name with <b>&%?#")
+	locktest.Lock(t, c.Mutex("a/name with <b>&%?#"))
 	slot := check.Value(c.SlotPool("pool", 8, redlatch.SlotOptions{}).Acquire(t.Context())).OK(t)
 	defer slot.Release(context.WithoutCancel(t.Context()))
 	term := check.Value(c.Election("leader").Campaign(t.Context(), "host:1")).OK(t)
 	defer term.Release(context.WithoutCancel(t.Context()))
 	go func() { _, _ = open(t, d.redis.URL()).Mutex("a/name with <b>&%?#").Lock(t.Context()) }()
 	d.await("/", "a/name with &lt;b&gt;&amp;%?#", "pool", "leader", "redlatchweb.test (pid ")
-	d.await("/locks?q=POO", "pool")
-	if _, body := d.get("/locks?q=POO"); strings.Contains(body, `data-key="leader"`) {
-		t.Error("a search shows what does not match")
-	}
+	found := d.await("/locks?q=POO", "pool")
+	check.That(t, !strings.Contains(found, `data-key="leader"`), "a search shows what does not match")
 	d.await("/lock?name="+url.QueryEscape("a/name with <b>&%?#"), "redlatchweb.test (pid ", "Waiting")
 	d.await("/processes", "redlatchweb.test (pid ", "lock?name=pool")
 	d.await("/pools", "1 held", "7 free")
@@ -150,16 +164,10 @@ func TestPages(t *testing.T) {
 func TestWords(t *testing.T) {
 	show := func(path string, info redlatch.LockInfo) string {
 		t.Helper()
-		h, err := newHandler(canned{
+		h := made(t, canned{
 			locks: func(time.Time) []redlatch.LockInfo { return []redlatch.LockInfo{info} }, notes: []redlatch.JournalEntry{sample.Entry()},
-		}, nil, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer h.Close()
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
-		return html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(w.Body.String(), ""))
+		}, Options{})
+		return html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(answerTo(h, path), ""))
 	}
 	list := show("/locks", sample.Lock())
 	sample.Want(t, list, sample.OfList...)
@@ -177,7 +185,7 @@ func TestWords(t *testing.T) {
 func TestAnyPrefix(t *testing.T) {
 	t.Parallel()
 	d := start(t, Options{})
-	hold(t, d.client, "n")
+	locktest.Lock(t, d.client.Mutex("n"))
 	outer := httptest.NewServer(http.StripPrefix("/a/b", d.h))
 	defer outer.Close()
 	inner := *d
@@ -229,7 +237,7 @@ func TestHosts(t *testing.T) {
 		{[]string{"locks.example"}, "evil.example", http.StatusMisdirectedRequest, ""},
 		{[]string{"*"}, "evil.example", http.StatusOK, ""},
 	} {
-		h := check.Value(newHandler(canned{locks: contended}, nil, Options{Hosts: c.hosts})).OK(t)
+		h := made(t, canned{locks: contended}, Options{Hosts: c.hosts})
 		r := httptest.NewRequest(http.MethodGet, "/healthz", nil)
 		addr := &net.TCPAddr{IP: net.ParseIP(cmp.Or(c.at, "127.0.0.1"))}
 		r.Host = c.host
@@ -237,7 +245,6 @@ func TestHosts(t *testing.T) {
 		answer := httptest.NewRecorder()
 		h.ServeHTTP(answer, r)
 		check.Equal(t, answer.Code, c.want, "the answer at %v, allowed %q, to %q", addr.IP, c.hosts, c.host)
-		h.Close()
 	}
 }
 
@@ -250,9 +257,7 @@ func TestHeaders(t *testing.T) {
 	for key, want := range map[string]string{
 		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "same-origin",
 	} {
-		if got := resp.Header.Get(key); got != want {
-			t.Errorf("%s: %q, want %q", key, got, want)
-		}
+		check.Equal(t, resp.Header.Get(key), want, "%s", key)
 	}
 	check.That(t, !strings.Contains(policy, "unsafe"), "the policy allows inline code")
 	body, _ := io.ReadAll(resp.Body)
@@ -264,10 +269,7 @@ func TestHeaders(t *testing.T) {
 // release posts the form of a lock's page.
 func (d *dashboard) release(header http.Header, name, owner, typed string) (status int, body string) {
 	form := url.Values{"name": {name}, "owner": {owner}, "typed": {typed}}
-	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, d.URL+"/release", strings.NewReader(form.Encode()))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(d.t.Context(), http.MethodPost, d.URL+"/release", strings.NewReader(form.Encode()))).OK(d.t)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	for key, values := range header {
 		r.Header[key] = values
@@ -293,7 +295,7 @@ func (d *dashboard) raw(request string) (*http.Response, string) {
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	d := start(t, Options{AllowRelease: true})
-	lease := hold(t, d.client, "n")
+	lease := locktest.Lock(t, d.client.Mutex("n"))
 	d.await("/lock?name=n", lease.Owner())
 	long := strings.Repeat("%3C", 10_000)
 	form := "name=n&typed=n&owner=" + lease.Owner()
@@ -343,6 +345,10 @@ func TestAttacks(t *testing.T) {
 // how many it leaves out.
 func TestPagesHaveABound(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, pagesHaveABound)
+}
+
+func pagesHaveABound(t *testing.T) {
 	const n = 2_000
 	readers := func(at time.Time) redlatch.LockInfo {
 		l := lock(at, "readers", "rwmutex")
@@ -361,26 +367,21 @@ func TestPagesHaveABound(t *testing.T) {
 		}
 		return all
 	}}
-	h := check.Value(newHandler(source, nil, Options{})).OK(t)
-	server := httptest.NewServer(h)
-	defer server.Close()
-	defer h.Close()
-	d := &dashboard{Server: server, t: t, h: h}
+	shows := func(h *Handler, path, want string, most int) {
+		body := answerTo(h, path)
+		check.That(t, strings.Contains(body, want), "%s does not show %q: %.3000s", path, want, body)
+		check.That(t, len(body) < most, "%s has %d bytes", path, len(body))
+	}
+	h := made(t, source, Options{})
 	for path, want := range map[string]string{
 		"/lock?name=readers": "and 1,900 more", "/pools": "1–10 of 100", "/locks": "and 1,990 more deadlocks", "/processes": "of 2,000",
+		"/": "Deadlock: each of these waits for what the next one holds",
 	} {
-		d.await(path, want)
-		_, body := d.get(path)
-		check.That(t, len(body) < 1<<20, "%s has %d bytes", path, len(body))
+		shows(h, path, want, 1<<20)
 	}
-	h = check.Value(newHandler(canned{locks: many(200_000)}, nil, Options{})).OK(t)
-	defer h.Close()
-	d.Server = httptest.NewServer(h)
-	defer d.Server.Close()
+	h = made(t, canned{locks: many(200_000)}, Options{})
 	for _, path := range []string{"/", "/locks?sort=waited&from=199900"} {
-		d.await(path, "of 200,000")
-		_, body := d.get(path)
-		check.That(t, len(body) < 100_000, "of 200,000 names %s has %d bytes", path, len(body))
+		shows(h, path, "of 200,000", 100_000)
 	}
 }
 
@@ -388,11 +389,9 @@ func TestPagesHaveABound(t *testing.T) {
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	readOnly := start(t, Options{})
-	lease := hold(t, readOnly.client, "n")
-	readOnly.await("/lock?name=n", lease.Owner())
-	if _, body := readOnly.get("/lock?name=n"); strings.Contains(body, "<form method=\"post\"") {
-		t.Error("a dashboard that changes nothing has a form that does")
-	}
+	lease := locktest.Lock(t, readOnly.client.Mutex("n"))
+	body := readOnly.await("/lock?name=n", lease.Owner())
+	check.That(t, !strings.Contains(body, "<form method=\"post\""), "a dashboard that changes nothing has a form that does")
 	if status, _ := readOnly.release(nil, "n", lease.Owner(), "n"); status != http.StatusForbidden || !lease.Held() {
 		t.Errorf("read-only: %d, held %v", status, lease.Held())
 	}
@@ -418,15 +417,12 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%+v: %d", c, status)
 		}
 	}
-	if status, _ := d.get("/release?name=n&owner=" + lease.Owner() + "&typed=n"); status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
-		t.Errorf("GET answers %d", status)
-	}
 	check.Must(t, lease.Held(), "a request that was refused has released the lock")
 	// A viewer types what the page shows.
 	for name, typed := range map[string]string{"n": "n", "a  b ": `"a b "`, "sp\u202ex": fleet.Visible("sp\u202ex")} {
 		owner := lease.Owner()
 		if name != "n" {
-			owner = hold(t, d.client, name).Owner()
+			owner = locktest.Lock(t, d.client.Mutex(name)).Owner()
 		}
 		status, _ := d.release(http.Header{"Sec-Fetch-Site": {"same-origin"}}, name, owner, typed)
 		check.Must(t, status == http.StatusSeeOther, "the release of %q answers %d", name, status)
@@ -457,14 +453,12 @@ func TestBasicAuth(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		BasicAuth(c.users, inner).ServeHTTP(w, r)
-		if w.Code != c.want {
-			t.Errorf("%+v: %d", c, w.Code)
-		}
+		check.Equal(t, w.Code, c.want, "%+v", c)
 	}
 }
 
-// listen opens a stream and returns its lines.
-func (d *dashboard) listen(path string) *bufio.Scanner {
+// listen opens a stream and returns its lines, and how the viewer leaves.
+func (d *dashboard) listen(path string) (lines *bufio.Scanner, leave func() error) {
 	d.t.Helper()
 	r, _ := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.URL+path, nil)
 	resp := check.Value(http.DefaultClient.Do(r)).OK(d.t)
@@ -472,9 +466,9 @@ func (d *dashboard) listen(path string) *bufio.Scanner {
 	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
 		d.t.Fatalf("%s: %d %s", path, resp.StatusCode, got)
 	}
-	lines := bufio.NewScanner(resp.Body)
+	lines = bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
-	return lines
+	return lines, resp.Body.Close
 }
 
 // until reads lines until one has the text.
@@ -497,82 +491,22 @@ func TestStream(t *testing.T) {
 	server.Config.ReadTimeout = 3 * time.Second
 	server.Start()
 	defer server.Close()
-	r, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	req, _ := http.NewRequestWithContext(r, http.MethodGet, server.URL+"/events?page_of=locks", nil)
-	resp := check.Value(http.DefaultClient.Do(req)).OK(t)
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
+	defer d.h.Close()
+	inner := *d
+	inner.Server = server
+	lines, leave := inner.listen("/events?page_of=locks")
 	until(t, lines, "Nothing is locked")
 	time.Sleep(server.Config.ReadTimeout)
-	lease := hold(t, d.client, "comes")
+	lease := locktest.Lock(t, d.client.Mutex("comes"))
 	until(t, lines, `data-key="comes"`)
 	check.OK(t, "Release", lease.Release(t.Context()))
 	until(t, lines, "Nothing is locked")
-	cancel()
-	for deadline := time.Now().Add(patience); d.h.poller.Looks(); time.Sleep(20 * time.Millisecond) {
-		check.Must(t, !time.Now().After(deadline), "the poller looks on without a viewer")
-	}
+	check.OK(t, "leave", leave())
+	locktest.Eventually(t, "the poller looks no more without a viewer", func() bool { return !d.h.poller.Looks() })
 	for _, path := range []string{"/events", "/events?page_of=nosuch", "/events?page_of=lock"} {
 		if status, _ := d.get(path); status != http.StatusNotFound {
 			t.Errorf("%s answers %d", path, status)
 		}
-	}
-}
-
-// TestStreamEndsWithTheHandler closes the handler under a viewer.
-func TestStreamEndsWithTheHandler(t *testing.T) {
-	t.Parallel()
-	d := start(t, Options{})
-	lines := d.listen("/events?page_of=locks")
-	until(t, lines, "Nothing is locked")
-	d.h.Close()
-	for lines.Scan() {
-	}
-	if err := lines.Err(); err != nil {
-		t.Errorf("the stream ends with %v", err)
-	}
-	d.h.Close()
-}
-
-// TestViewerThatNeverReads has one beside another, and looks that it is dropped.
-func TestViewerThatNeverReads(t *testing.T) {
-	t.Parallel()
-	var looks atomic.Int64
-	source := canned{locks: func(at time.Time) []redlatch.LockInfo { // all others each time, and long
-		all := many(perPage)(at)
-		for i := range all {
-			all[i].Name = fmt.Sprintf("%s:%0400d", all[i].Name, looks.Add(1))
-		}
-		return all
-	}}
-	h := check.Value(newHandler(source, nil, Options{Interval: 100 * time.Millisecond})).OK(t)
-	h.writing = 3 * time.Second
-	server := httptest.NewServer(h)
-	defer server.Close()
-	defer h.Close()
-	c := check.Value(net.Dial("tcp", server.Listener.Addr().String())).OK(t)
-	defer c.Close()
-	_ = c.(*net.TCPConn).SetReadBuffer(1 << 10)
-	fmt.Fprintf(c, "GET /events?page_of=locks HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	d := &dashboard{Server: server, t: t, h: h}
-	other := d.listen("/events?page_of=locks")
-	until(t, other, "order:")
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for other.Scan() { // to its end
-		}
-	}()
-	for deadline := time.Now().Add(2 * patience); h.streams.Load() != 1; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d viewers are served, want one", h.streams.Load())
-		}
-	}
-	select {
-	case <-ended:
-		t.Error("the viewer that reads was dropped")
-	default:
 	}
 }
 
@@ -598,40 +532,6 @@ func (p piped) Close() error {
 
 func (piped) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// TestThousandViewersThatNeverRead: all of them are dropped in the end, and nothing of them is left, as the
-// bubble would not end. Beyond the most that there may be, one is told to come again.
-func TestThousandViewersThatNeverRead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := check.Value(newHandler(canned{locks: contended}, nil, Options{})).OK(t)
-		to := piped{make(chan net.Conn), make(chan struct{})}
-		server := &http.Server{Handler: h}
-		served := make(chan error)
-		go func() { served <- server.Serve(to) }()
-		const viewers = 1000
-		for range viewers {
-			here, there := net.Pipe()
-			defer here.Close()
-			to.conns <- there
-			_, err := fmt.Fprint(here, "GET /events?page_of=locks HTTP/1.1\r\nHost: localhost\r\n\r\n")
-			check.OK(t, "Fprint", err)
-		}
-		synctest.Wait()
-		check.Equal(t, h.streams.Load(), viewers, "viewers at first")
-		time.Sleep(writeTimeout + time.Second)
-		check.Equal(t, h.streams.Load(), 0, "viewers that did not read")
-
-		h.streams.Store(maxStreams)
-		answer := httptest.NewRecorder()
-		h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/events?page_of=locks", nil))
-		check.That(t, answer.Code == http.StatusServiceUnavailable && answer.Header().Get("Retry-After") == "30", "one more: %d, %q", answer.Code, answer.Header())
-		check.Equal(t, h.streams.Load(), maxStreams, "viewers")
-		h.Close()
-		check.OK(t, "Close", server.Close())
-		<-served
-	})
-}
-
 // counted counts the looks at all names. Where one takes long, as on a busy machine, single names are
 // looked at as well until the next.
 type counted struct {
@@ -644,47 +544,71 @@ func (c counted) List(ctx context.Context, o redlatch.ListOptions) iter.Seq2[red
 	return c.canned.List(ctx, o)
 }
 
-// TestThousandViewers has them share looks and renderings.
+// TestThousandViewers has them share looks, beside a thousand that never read. Those are dropped in the end,
+// and the streams of the others end with the handler. Nothing of any is left, as the bubble would not end.
+// Beyond the most that there may be, one is told to come again.
 func TestThousandViewers(t *testing.T) {
 	t.Parallel()
-	var looks atomic.Int64
-	source := counted{canned{locks: contended}, &looks}
-	h := check.Value(newHandler(source, nil, Options{Interval: time.Second})).OK(t)
-	server := httptest.NewServer(h)
-	defer server.Close()
-	defer h.Close()
-	const viewers = 1000
-	begun := time.Now()
-	failed := make(chan error, viewers)
-	leave := make(chan struct{}) // all at once: the first look after a time without viewers is at once, too
-	defer close(leave)
-	for range viewers {
-		go func() {
-			c, err := net.Dial("tcp", server.Listener.Addr().String())
+	synctest.Test(t, func(t *testing.T) {
+		var looks atomic.Int64
+		h := made(t, counted{canned{locks: contended}, &looks}, Options{Interval: time.Second})
+		to := piped{make(chan net.Conn), make(chan struct{})}
+		server := &http.Server{Handler: h}
+		served := make(chan error)
+		go func() { served <- server.Serve(to) }()
+		const viewers = 1000
+		var reading, shown atomic.Int64
+		read := func(c net.Conn) {
+			defer reading.Add(-1)
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {
-				failed <- err
+				t.Errorf("a viewer is answered with %v", err)
 				return
 			}
-			defer c.Close()
-			fmt.Fprintf(c, "GET /events?page_of=locks HTTP/1.1\r\nHost: localhost\r\n\r\n")
-			lines := bufio.NewScanner(c)
+			lines := bufio.NewScanner(resp.Body)
 			lines.Buffer(nil, 1<<20)
-			for lines.Scan() {
-				if strings.Contains(lines.Text(), "stock:warehouse-7") {
-					failed <- nil
-					<-leave
-					return
+			for seen := false; lines.Scan(); { // to its end
+				if !seen && strings.Contains(lines.Text(), "stock:warehouse-7") {
+					seen = true
+					shown.Add(1)
 				}
 			}
-			failed <- errors.Join(errors.New("the stream ended"), lines.Err())
-		}()
-	}
-	for range viewers {
-		check.OK(t, "<-failed", <-failed)
-	}
-	if n, most := looks.Load(), int64(time.Since(begun)/time.Second)+2; n > most {
-		t.Errorf("%d looks for %d viewers, want %d at most", n, viewers, most)
-	}
+			check.That(t, lines.Err() == nil, "a stream ends with %v", lines.Err())
+		}
+		begun := time.Now()
+		for i := range 2 * viewers {
+			here, there := net.Pipe()
+			defer here.Close()
+			to.conns <- there
+			_, err := fmt.Fprint(here, "GET /events?page_of=locks HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			check.OK(t, "Fprint", err)
+			if i%2 == 0 {
+				reading.Add(1)
+				go read(here)
+			}
+		}
+		synctest.Wait()
+		check.Equal(t, h.streams.Load(), 2*viewers, "viewers at first")
+		time.Sleep(writeTimeout + time.Second)
+		check.Equal(t, h.streams.Load(), viewers, "viewers when those that did not read are dropped")
+		check.Equal(t, shown.Load(), viewers, "viewers that see the locks")
+		time.Sleep(time.Minute)
+		check.Equal(t, reading.Load(), viewers, "viewers whose streams go on")
+		n, most := looks.Load(), int64(time.Since(begun)/time.Second)+2
+		check.That(t, n <= most, "%d looks for %d viewers, want %d at most", n, viewers, most)
+
+		h.streams.Store(maxStreams)
+		answer := httptest.NewRecorder()
+		h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/events?page_of=locks", nil))
+		check.That(t, answer.Code == http.StatusServiceUnavailable && answer.Header().Get("Retry-After") == "30", "one more: %d, %q", answer.Code, answer.Header())
+		check.Equal(t, h.streams.Load(), maxStreams, "viewers")
+		h.Close()
+		synctest.Wait()
+		check.Equal(t, reading.Load(), 0, "viewers whose streams go on when the handler is closed")
+		h.Close()
+		check.OK(t, "Close", server.Close())
+		<-served
+	})
 }
 
 // TestHugeQueue has 10,000 callers stand in line, each by itself: the pages show the first of them
@@ -693,22 +617,18 @@ func TestHugeQueue(t *testing.T) {
 	t.Parallel()
 	const callers = 10_000
 	d := start(t, Options{})
-	lease := hold(t, d.client, "the:one")
-	crowd, err := redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{
+	lease := locktest.Lock(t, d.client.Mutex("the:one"))
+	crowd := check.Value(redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{
 		RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: time.Minute, StrictOrder: redlatch.On},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = crowd.Close() })
+	})).OK(t)
+	defer crowd.Close()
 	ctx, giveUp := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	for range callers {
 		waiting.Go(func() { _, _ = crowd.Mutex("the:one").Lock(ctx) })
 	}
-	d.await("/lock?name=the%3Aone", lease.Owner(), "and 9,900 more")
 	d.await("/", "10,000")
-	if _, body := d.get("/lock?name=the%3Aone"); strings.Count(body, "<li data-key=") > 101 || len(body) > 200<<10 {
+	if body := d.await("/lock?name=the%3Aone", lease.Owner(), "and 9,900 more"); strings.Count(body, "<li data-key=") > 101 || len(body) > 200<<10 {
 		t.Errorf("the page has %d rows and %d bytes", strings.Count(body, "<li data-key="), len(body))
 	}
 	giveUp()
@@ -736,30 +656,19 @@ func TestHostileTexts(t *testing.T) {
 			Text: bad, Value: bad, Reason: bad, From: redlatch.Holder{Process: process, Client: bad},
 		})
 	}
-	h, err := newHandler(canned{locks: locks, notes: record}, nil, Options{Doctor: func(context.Context) ([]Finding, error) {
+	d := over(t, made(t, canned{locks: locks, notes: record}, Options{Doctor: func(context.Context) ([]Finding, error) {
 		return []Finding{{bad, bad, bad, bad, bad}}, nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(h)
-	defer server.Close()
-	defer h.Close()
-	d := &dashboard{Server: server, t: t, h: h}
+	}}))
 	name := "?name=" + url.QueryEscape(bad)
-	for page, want := range map[string]string{
-		"locks": "&lt;script&gt;", "processes": "&lt;script&gt;", "leaders": "&lt;script&gt;", "lock" + name: "&lt;script&gt;",
-		"record": "&lt;script&gt;", "health": "&lt;script&gt;",
-	} {
-		d.await("/"+page, want)
-		_, body := d.get("/" + page)
+	for _, page := range []string{"locks", "processes", "leaders", "lock" + name, "record", "health"} {
+		body := d.await("/"+page, "&lt;script&gt;")
 		shown := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, "") + strings.Join(regexp.MustCompile(` title="[^"]*"`).FindAllString(body, -1), "")
 		if at := strings.IndexAny(shown, "\x1b\u202e\x00\r\u009b"); at >= 0 || !utf8.ValidString(shown) || strings.Contains(body, "<script>alert") {
 			t.Errorf("%s has a text as it is, at %d:\n%q", page, at, shown)
 		}
 	}
 	// A browser ends a line of the stream at a carriage return.
-	lines := d.listen("/events?page_of=lock&" + name[1:])
+	lines, _ := d.listen("/events?page_of=lock&" + name[1:])
 	for lines.Scan() && !strings.Contains(lines.Text(), "by the server's clock") {
 		if strings.Contains(lines.Text(), "\r") {
 			t.Errorf("a text begins a line of the stream: %q", lines.Text())
@@ -771,8 +680,7 @@ func TestHostileTexts(t *testing.T) {
 // the machine does not change the text.
 func TestSlowRedis(t *testing.T) {
 	t.Parallel()
-	h := check.Value(newHandler(canned{locks: contended}, nil, Options{})).OK(t)
-	defer h.Close()
+	h := made(t, canned{locks: contended}, Options{})
 	p := &fleet.Picture{Number: 1, Taken: time.Now().Add(-3 * time.Hour)}
 	for path, want := range map[string]string{"locks": "3h0m old", "pools": "3h0m old", "record": "live", "lock": "live"} {
 		pg, _ := pageAt(path)
@@ -811,14 +719,8 @@ func TestOldLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var hangs atomic.Bool
-		h := check.Value(newHandler(hung{canned{locks: contended}, &hangs}, nil, Options{})).OK(t)
-		defer h.Close()
-		page := func() string {
-			answer := httptest.NewRecorder()
-			h.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/lock?name=a", nil))
-			return answer.Body.String()
-		}
-		live := func() bool { return strings.Contains(page(), ">live<") }
+		h := made(t, hung{canned{locks: contended}, &hangs}, Options{})
+		live := func() bool { return strings.Contains(answerTo(h, "/lock?name=a"), ">live<") }
 		for !live() { // until it was looked at
 			time.Sleep(time.Second)
 		}
@@ -832,7 +734,7 @@ func TestOldLock(t *testing.T) {
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	d := start(t, Options{})
-	hold(t, d.client, "before")
+	locktest.Lock(t, d.client.Mutex("before"))
 	d.await("/", `data-key="before"`, `class="live"`) // the first look is complete
 	d.redis.Kill()
 	d.await("/", "Redis does not answer", "looks have failed since", `data-key="before"`)
@@ -847,7 +749,7 @@ func TestMissingRights(t *testing.T) {
 	redis := redistest.Start(t)
 	redis.Do("ACL", "SETUSER", "viewer", "on", ">secret", "~*", "&*", "+@all", "-scan")
 	d := serve(t, redis, strings.Replace(redis.URL(), "redis://", "redis://viewer:secret@", 1), Options{})
-	hold(t, d.client, "one")
+	locktest.Lock(t, d.client.Mutex("one"))
 	d.await("/", "may not list names", "Open a lock by its name")
 	d.await("/lock?name=one", "redlatchweb.test (pid ")
 	redis.Do("ACL", "SETUSER", "viewer", "-xrange", "-xrevrange", "+scan")
@@ -860,18 +762,17 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	d := start(t, Options{Patterns: []string{"a:*", "b:*"}})
 	for _, name := range []string{"a:1", "a:2", "c:1"} {
-		hold(t, d.client, name)
+		locktest.Lock(t, d.client.Mutex(name))
 	}
 	keeps := check.Value(redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: time.Hour, Linger: 10 * time.Minute}})).OK(t)
 	defer keeps.Close()
 	for !strings.HasSuffix(d.redis.Do("GET", "redlatch:b:1"), "~") { // the first acquisitions have the client listen
 		check.OK(t, "Release", check.Value(keeps.Mutex("b:1").Lock(t.Context())).OK(t).Release(t.Context()))
 	}
-	d.await("/metrics",
+	body := d.await("/metrics",
 		`redlatch_fleet_up 1`, `redlatch_fleet_holders{pattern="a:*"} 2`, `redlatch_fleet_holders{pattern="b:*"} 0`, `redlatch_fleet_kept{pattern="b:*"} 1`,
 		`redlatch_fleet_holders{pattern="other"} 1`, `redlatch_fleet_waiters{pattern="a:*"} 0`, `redlatch_fleet_oldest_holder_seconds{pattern="a:*"} `,
 		`redlatch_fleet_oldest_waiter_seconds{pattern="other"} 0`, `redlatch_fleet_picture_age_seconds`)
-	_, body := d.get("/metrics")
 	page := string(check.Value(os.ReadFile("../docs/dashboard.md")).OK(t))
 	for _, m := range regexp.MustCompile(`(?m)^# HELP (\w+)`).FindAllStringSubmatch(body, -1) {
 		check.That(t, strings.Contains(page, "| `"+m[1]+"`") || strings.Contains(page, "| `"+m[1]+"{pattern}`"), "docs/dashboard.md does not list %s", m[1])
@@ -887,27 +788,21 @@ func TestMetrics(t *testing.T) {
 // TestMetricsAreThoseOfTheRows: over all patterns, the metrics come to what the page says above its
 // rows, which TestTotalsAreThoseOfTheRows reads against the rows.
 func TestMetricsAreThoseOfTheRows(t *testing.T) {
-	h := check.Value(newHandler(canned{locks: contended}, nil, Options{Patterns: []string{"invoice:*", "s*"}})).OK(t)
-	defer h.Close()
-	get := func(path string) string {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
-		return w.Body.String()
-	}
+	h := made(t, canned{locks: contended}, Options{Patterns: []string{"invoice:*", "s*"}})
 	sum, most := make(map[string]float64), make(map[string]float64)
-	for _, m := range regexp.MustCompile(`(?m)^redlatch_fleet_(\w+)\{pattern="[^"]+"\} (\S+)$`).FindAllStringSubmatch(get("/metrics"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^redlatch_fleet_(\w+)\{pattern="[^"]+"\} (\S+)$`).FindAllStringSubmatch(answerTo(h, "/metrics"), -1) {
 		v := check.Value(strconv.ParseFloat(m[2], 64)).OK(t)
 		sum[m[1]], most[m[1]] = sum[m[1]]+v, max(most[m[1]], v)
 	}
 	seconds := func(name string) string { return fleet.Span(time.Duration(most[name] * float64(time.Second))) }
-	page := strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(get("/locks"), " ")), " ")
+	text := strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(answerTo(h, "/locks"), " ")), " ")
 	for _, want := range []string{
 		fmt.Sprintf("Holders %v on %v names", sum["holders"], sum["names"]),
 		fmt.Sprintf("Waiting %v + ", sum["waiters"]),
 		"Longest wait " + fleet.NoStandby + " " + seconds("oldest_waiter_seconds"),
 		"Longest held " + fleet.NoLasting + " " + seconds("oldest_holder_seconds"),
 	} {
-		check.That(t, strings.Contains(page, want), "the metrics come to %q, and the page says %.600s", want, page)
+		check.That(t, strings.Contains(text, want), "the metrics come to %q, and the page says %.600s", want, text)
 	}
 }
 

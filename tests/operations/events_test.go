@@ -264,28 +264,24 @@ func TestMultiTellsEveryName(t *testing.T) {
 		"no answer": {3, 0, redlatch.OutcomeUnreachable, func(t *testing.T, _ *trial.Course, c *redlatch.Client, links []*wire.Lossy) error {
 			links[0].Harm(wire.Unsent, wire.Every)
 			defer links[0].Harm(wire.Mishap{}, wire.None)
-			_, err := c.MultiMutex(names...).TryLock(t.Context())
-			return err
+			return check.ErrorOf(c.MultiMutex(names...).TryLock(t.Context()))
 		}},
 		"one is taken": {3, 1, redlatch.OutcomeTaken, func(t *testing.T, course *trial.Course, c *redlatch.Client, _ []*wire.Lossy) error {
 			held := locktest.Lock(t, course.Far.Mutex("b"))
 			defer locktest.Release(t, held)
-			_, err := c.MultiMutex(names...).TryLock(t.Context())
-			return err
+			return check.ErrorOf(c.MultiMutex(names...).TryLock(t.Context()))
 		}},
 		"the context ends": {3, 0, redlatch.OutcomeCanceled, func(t *testing.T, _ *trial.Course, c *redlatch.Client, links []*wire.Lossy) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			links[0].Cancel = cancel
 			links[0].Harm(wire.Mishap{Runs: true, Answers: true, Cancels: true}, wire.Every)
 			defer links[0].Harm(wire.Mishap{}, wire.None)
-			_, err := c.MultiMutex(names...).Lock(ctx)
-			return err
+			return check.ErrorOf(c.MultiMutex(names...).Lock(ctx))
 		}},
 		"refused": {0, 0, "", func(t *testing.T, _ *trial.Course, c *redlatch.Client, _ []*wire.Lossy) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			_, err := c.MultiMutex(names...).Lock(ctx)
-			return err
+			return check.ErrorOf(c.MultiMutex(names...).Lock(ctx))
 		}},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -296,9 +292,7 @@ func TestMultiTellsEveryName(t *testing.T) {
 			err := does.lock(t, course, c, links)
 			check.That(t, (err == nil) == (does.granted == len(names)), "it returned %v", err)
 			check.Equal(t, seen.Count(redlatch.EventAttempt), does.attempts, "attempts")
-			if n := seen.Count(redlatch.EventGranted); n != does.granted {
-				t.Errorf("%d were granted, want %d", n, does.granted)
-			}
+			check.Equal(t, seen.Count(redlatch.EventGranted), does.granted, "granted")
 			for _, name := range names {
 				for _, e := range seen.Of(redlatch.EventFailed, name) {
 					check.That(t, e.Outcome == does.outcome, "%s failed as %s, with %v, want %s", name, e.Outcome, e.Err, does.outcome)
@@ -382,9 +376,7 @@ func TestRefusedAcquisitionTellsNothing(t *testing.T) {
 	locktest.Release(t, held)
 	_ = c.Close()
 	check.Error(t, "Lock of a client that is closed", check.ErrorOf(c.Mutex("b").Lock(t.Context())), redlatch.ErrClosed)
-	if n := seen.Count(redlatch.EventAttempt); n != 1 {
-		t.Errorf("%d attempts, want that of the lease", n)
-	}
+	check.Equal(t, seen.Count(redlatch.EventAttempt), 1, "attempts, of which the lease is one")
 	seen.WantEnds(t)
 }
 

@@ -19,27 +19,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// TestForceReleaseTellsTheHolder: a holder whose client listens learns at once that its lock was
-// taken, also one that extends its lease no more, and so would not find out before its TTL is over.
-func TestForceReleaseTellsTheHolder(t *testing.T) {
-	t.Parallel()
-	s, c, admin := locktest.StartTwo(t, help.Sluggish())
-	help.Hearing(t, s, c)
-	for what, o := range map[string]redlatch.LockOptions{
-		"a lease that the watchdog extends": {},
-		"one with NoRenew":                  {Renew: redlatch.Off},
-		"one past its MaxHold":              {MaxHold: time.Nanosecond},
-	} {
-		l := locktest.Lock(t, c.Mutex("a").With(o))
-		next := help.GoLock(t.Context(), admin.Mutex("a"))
-		locktest.InLine(t, s, "a", 1)
-		check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: l.Owner()})))
-		help.Receive(t, l.Context().Done(), what)
-		check.That(t, errors.As(l.Err(), new(*redlatch.LostError)), "%s ends with %v, want a LostError", what, l.Err())
-		locktest.Release(t, help.Await(t, next))
-	}
-}
-
 // TestForceReleaseOfOnesOwn: a client that has never waited listens to nothing. It forces the
 // release of a lease of its own, and the lease must be told at once all the same, not at an extend
 // much later.
@@ -82,24 +61,38 @@ func TestForceReleaseDuringAnExtend(t *testing.T) {
 }
 
 // TestForcedLossTellsByWhom: a holder that reads "taken by force" at 3 a.m. wants to know by which
-// process, and why. It learns that whichever way it finds out, and so does an operator.
+// process, and why. It learns that whichever way it finds out, and so does an operator. One whose
+// client listens learns it at once, also if it extends its lease no more, and so would not find out
+// before its TTL is over.
 func TestForcedLossTellsByWhom(t *testing.T) {
 	const reason = "deploy hangs"
+	heard := func(l *redlatch.Lease) error {
+		<-l.Context().Done()
+		return l.Err()
+	}
+	extends := func(l *redlatch.Lease) error {
+		_ = l.Extend(context.Background())
+		return l.Err()
+	}
 	ways := map[string]struct {
-		renew   redlatch.Switch
+		lock    redlatch.LockOptions
 		hears   bool
-		findOut func(l *redlatch.Lease)
+		findOut func(l *redlatch.Lease) error
 	}{
-		"a message":                {redlatch.On, true, func(l *redlatch.Lease) { <-l.Context().Done() }},
-		"a message, not extended":  {redlatch.Off, true, func(l *redlatch.Lease) { <-l.Context().Done() }},
-		"Extend":                   {redlatch.On, false, func(l *redlatch.Lease) { _ = l.Extend(context.Background()) }},
-		"Extend, not by the clock": {redlatch.Off, false, func(l *redlatch.Lease) { _ = l.Extend(context.Background()) }},
+		"a message":                   {redlatch.LockOptions{}, true, heard},
+		"a message, not extended":     {redlatch.LockOptions{Renew: redlatch.Off}, true, heard},
+		"a message, past its MaxHold": {redlatch.LockOptions{MaxHold: time.Nanosecond}, true, heard},
+		"Extend":                      {redlatch.LockOptions{}, false, extends},
+		"Extend, not by the clock":    {redlatch.LockOptions{Renew: redlatch.Off}, false, extends},
+		"Release": {redlatch.LockOptions{}, false, func(l *redlatch.Lease) error {
+			return l.Release(context.Background())
+		}},
 	}
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		for way, c := range ways {
 			t.Run(way, func(t *testing.T) {
 				o := help.Sluggish()
-				o.Lock.Renew = c.renew
+				o.Lock.Renew, o.Lock.MaxHold = c.lock.Renew, c.lock.MaxHold
 				holder := locktest.Open(t, s.URL(), o)
 				o.Program = "operator"
 				admin := locktest.Open(t, s.URL(), o)
@@ -112,8 +105,7 @@ func TestForcedLossTellsByWhom(t *testing.T) {
 					return err == nil && info.Holders[0].Process.PID != 0
 				})
 				check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: l.Owner(), Reason: reason})))
-				c.findOut(l)
-				owner := wantForced(t, l.Err(), reason)
+				owner := wantForced(t, c.findOut(l), reason)
 				info, err := admin.Inspect(t.Context(), l.Name())
 				if f := info.Forced; err != nil || f == nil || f.Owner != owner || f.By.Program != "operator" || f.Reason != reason || f.From.PID == 0 {
 					t.Errorf("Inspect tells of %+v, %v, want who took it from %s", f, err, owner)
@@ -148,18 +140,6 @@ func wantForced(t *testing.T, err error, reason string) (owner string) {
 		t.Errorf("the error says %q, want by whom and why", text)
 	}
 	return lost.Owner
-}
-
-// TestForcedLossIsToldAtTheRelease: the holder finishes its work and releases.
-func TestForcedLossIsToldAtTheRelease(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		o := help.Sluggish()
-		holder := locktest.Open(t, s.URL(), o)
-		o.Program = "operator"
-		l := help.Enter(t, help.LockOf(holder, kind))
-		check.OK(t, "ForceRelease", check.ErrorOf(locktest.Open(t, s.URL(), o).ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
-		wantForced(t, l.Release(t.Context()), "")
-	})
 }
 
 // TestForceReleaseOfAllTellsEach: several holders lose at once, and none is told of another's loss.

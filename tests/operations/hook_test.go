@@ -27,13 +27,6 @@ func hooked(t *testing.T, s *memory.Server) (c *redlatch.Client, set func(func(r
 	return c, func(f func(redlatch.Event)) { hook.Store(&f) }
 }
 
-// listening returns after a client has waited for another, so that it hears messages.
-func listening(t *testing.T, c, other *redlatch.Client) {
-	held := locktest.Lock(t, other.Mutex("listens"))
-	time.AfterFunc(time.Second, func() { locktest.Release(t, held) })
-	locktest.Release(t, locktest.Lock(t, c.Mutex("listens")))
-}
-
 // slowAt returns a hook that takes so long for an event of this type.
 func slowAt(what redlatch.EventType, d time.Duration) func(redlatch.Event) {
 	return func(e redlatch.Event) {
@@ -64,7 +57,7 @@ func TestForcedBeforeTheLeaseBegins(t *testing.T) {
 			memory.Run(t, func(t *testing.T, s *memory.Server) {
 				other := s.Client(t, redlatch.Options{})
 				c, set := hooked(t, s)
-				listening(t, c, other)
+				s.Hearing(c)
 				set(slowAt(redlatch.EventGranted, time.Second))
 				time.AfterFunc(500*time.Millisecond, func() {
 					check.Value(other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})).OK(t)
@@ -84,7 +77,7 @@ func TestUnkeptHoldsUpNoMessages(t *testing.T) {
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		other := s.Client(t, redlatch.Options{})
 		c, set := hooked(t, s)
-		listening(t, c, other)
+		s.Hearing(c)
 		kept := c.Mutex("kept").With(redlatch.LockOptions{Linger: 10 * time.Second})
 		locktest.Eventually(t, "it is kept", func() bool {
 			l := locktest.Lock(t, kept)

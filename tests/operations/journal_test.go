@@ -1,24 +1,21 @@
 package operations
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 const journalKey = "{redlatch:journal}:log"
@@ -181,69 +178,6 @@ func journalOfLong(t *testing.T) {
 	})
 }
 
-// TestJournalWithoutTheRight: what cannot be noted is said once, and everything else works. When
-// Redis takes entries again, it is told how many are missing.
-func TestJournalWithoutTheRight(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	s.AllowUser("some", append([]string{"on", ">hush"}, append(access.Rules("redlatch:", false), "-xadd")...)...)
-	var troubles atomic.Int64
-	o := help.Brisk(help.Lasting)
-	said := make(chan error, 16)
-	o.Journal.Trouble = func(err error) {
-		troubles.Add(1)
-		said <- err
-	}
-	var link *answered
-	o.WrapConn = func(over conn.Conn) conn.Conn {
-		link = &answered{Conn: over, script: "journal"}
-		return link
-	}
-	c := locktest.Open(t, strings.Replace(s.URL(), "redis://", "redis://some:hush@", 1), o)
-	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-	held := locktest.Lock(t, c.Mutex("a"))
-	lose := func(name string) {
-		lost := locktest.Lock(t, c.Mutex(name))
-		s.Do("DEL", locktest.StateKey(name))
-		check.Refusal(t, "Extend of what was deleted", lost.Extend(t.Context()), redlatch.ErrNotHeld)
-	}
-	for i := range 300 { // more than it has room for
-		lose(fmt.Sprint(i))
-	}
-	refused := regexp.MustCompile(`NOPERM|can't run|no permissions`) // each version has its words
-	if err := help.Receive(t, said, "a word about the right"); !refused.MatchString(err.Error()) {
-		t.Errorf("the trouble is %v, want that it is not permitted", err)
-	}
-	locktest.Eventually(t, "it has tried again", func() bool { return link.replies.Load() >= 2 })
-	s.Do("ACL", "SETUSER", "some", "+xadd")
-	locktest.Eventually(t, "what waited is noted", func() bool {
-		return len(chronicle(t, operator, redlatch.JournalQuery{})) >= 256
-	})
-	if n := troubles.Load(); n != 1 { // of two attempts at least, before the one that succeeded
-		t.Errorf("it was said %d times, want once", n)
-	}
-	lose("b")
-	locktest.Eventually(t, "what is missing is told", func() bool {
-		return slices.ContainsFunc(chronicle(t, operator, redlatch.JournalQuery{}), func(e redlatch.JournalEntry) bool { return e.Dropped > 0 })
-	})
-	locktest.Release(t, held)
-}
-
-// answered is a connection that counts the replies to one script.
-type answered struct {
-	conn.Conn
-	script  string
-	replies atomic.Int64
-}
-
-func (a *answered) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := a.Conn.Eval(ctx, calls...)
-	if calls[0].Script.Name == a.script {
-		a.replies.Add(1)
-	}
-	return results
-}
-
 // TestJournalIsBounded in length, and told in pages.
 func TestJournalIsBounded(t *testing.T) {
 	t.Parallel()
@@ -270,35 +204,6 @@ func TestJournalIsBounded(t *testing.T) {
 	locktest.Eventually(t, "it is short", func() bool { return len(chronicle(t, c, redlatch.JournalQuery{})) < 10_500 })
 }
 
-// TestJournalThatIsFollowed tells what comes, and ends with its context.
-func TestJournalThatIsFollowed(t *testing.T) {
-	t.Parallel()
-	_, c := locktest.Start(t, help.Brisk(help.Lasting))
-	locktest.Lock(t, c.Mutex("a"))
-	ctx, stop := context.WithCancel(locktest.Within(t, locktest.Patience))
-	var err error
-	told := make(chan redlatch.JournalEntry)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		var e redlatch.JournalEntry
-		for e, err = range c.Journal(ctx, redlatch.JournalQuery{Follow: true}) {
-			if err == nil {
-				told <- e
-			}
-		}
-	}()
-	for range 2 {
-		timesOut(t, c.Mutex("a"))
-		if e := help.Receive(t, told, "an entry"); e.Type != redlatch.JournalTimeout {
-			t.Errorf("%+v, want a timeout", e)
-		}
-	}
-	stop()
-	help.Receive(t, ended, "the journal")
-	check.That(t, errors.Is(err, context.Canceled), "it ended with %v, want context.Canceled", err)
-}
-
 // TestJournalOfAQuorum: each node has a copy, and each entry is told once; also when a node is down.
 func TestJournalOfAQuorum(t *testing.T) {
 	t.Parallel()
@@ -318,31 +223,51 @@ func TestJournalOfAQuorum(t *testing.T) {
 	for _, s := range nodes {
 		locktest.Eventually(t, "each node has it", func() bool { return s.Do("EXISTS", journalKey) == "1" })
 	}
-	if n := count(); n != 1 {
-		t.Errorf("it is told %d times, want once", n)
-	}
+	check.Equal(t, count(), 1, "how often it is told")
 	nodes[0].Kill()
-	if n := count(); n != 1 {
-		t.Errorf("with a node down it is told %d times, want once", n)
-	}
+	check.Equal(t, count(), 1, "how often it is told with a node down")
 }
 
-// TestJournalBesideTrouble: a server that is full takes no entries; locks that are held are released.
+// TestJournalBesideTrouble: a server that is full takes no entries, which is said once; locks that are
+// held are released. When it takes entries again, it is told how many are missing.
 func TestJournalBesideTrouble(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
+	over := &wire.Counting{}
 	o := help.Brisk(help.Lasting)
 	said := make(chan error, 16)
 	o.Journal.Trouble = func(err error) { said <- err }
+	o.WrapConn = func(c conn.Conn) conn.Conn {
+		over.Conn = c
+		return over
+	}
 	c := locktest.Open(t, s.URL(), o)
-	held, lost := locktest.Lock(t, c.Mutex("a")), locktest.Lock(t, c.Mutex("b"))
+	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	held, last := locktest.Lock(t, c.Mutex("held")), locktest.Lock(t, c.Mutex("last"))
+	lose := func(l *redlatch.Lease) {
+		s.Do("DEL", locktest.StateKey(l.Name()))
+		check.Refusal(t, "Extend of what was deleted", l.Extend(t.Context()), redlatch.ErrNotHeld)
+	}
+	var all []*redlatch.Lease
+	for i := range 300 { // more than it has room for
+		all = append(all, locktest.Lock(t, c.Mutex(fmt.Sprint(i))))
+	}
 	s.Do("CONFIG", "SET", "maxmemory", "1")
-	s.Do("DEL", locktest.StateKey("b"))
-	check.Refusal(t, "Extend of what was deleted", lost.Extend(t.Context()), redlatch.ErrNotHeld)
+	for _, l := range all {
+		lose(l)
+	}
 	if err := help.Receive(t, said, "a word about memory"); !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("the trouble is %v, want OOM", err)
 	}
+	locktest.Eventually(t, "two attempts have failed", func() bool { return over.Count("journal") >= 3 })
 	locktest.Release(t, held)
 	s.Do("CONFIG", "SET", "maxmemory", "0")
-	awaitEntry(t, c, "b", redlatch.JournalLost)
+	locktest.Eventually(t, "what waited is noted", func() bool {
+		return len(chronicle(t, operator, redlatch.JournalQuery{})) >= 256
+	})
+	check.Equal(t, len(said), 0, "words more than one")
+	lose(last)
+	locktest.Eventually(t, "what is missing is told", func() bool {
+		return slices.ContainsFunc(chronicle(t, operator, redlatch.JournalQuery{}), func(e redlatch.JournalEntry) bool { return e.Dropped > 0 })
+	})
 }

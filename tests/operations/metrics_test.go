@@ -69,16 +69,22 @@ func (m *meters) gather(t *testing.T, module string) map[string]*dto.MetricFamil
 	return byName
 }
 
-// labels returns the labels of a series that have a value, as text.
-func labels(m *dto.Metric) string {
-	var all []string
-	for _, l := range m.Label {
-		if l.GetValue() != "" { // which is the same as no label
-			all = append(all, l.GetName()+"="+l.GetValue())
+// series returns the series of metrics, by their names and those of their labels that have a value.
+func series(families map[string]*dto.MetricFamily) map[string]*dto.Metric {
+	found := make(map[string]*dto.Metric)
+	for name, f := range families {
+		for _, m := range f.Metric {
+			var labels []string
+			for _, l := range m.Label {
+				if l.GetValue() != "" { // which is the same as no label
+					labels = append(labels, l.GetName()+"="+l.GetValue())
+				}
+			}
+			slices.Sort(labels)
+			found[name+"{"+strings.Join(labels, ",")+"}"] = m
 		}
 	}
-	slices.Sort(all)
-	return strings.Join(all, ",")
+	return found
 }
 
 // observed returns the value of a series: of a histogram, how often it was observed.
@@ -93,7 +99,7 @@ func (m *meters) wantNoDrift(t *testing.T, seen *help.Events) {
 	want := make(map[string]float64)
 	for _, life := range seen.ByAttempt() {
 		for _, e := range life {
-			series := func(name string, labels ...string) string {
+			named := func(name string, labels ...string) string {
 				labels = append(labels, "kind="+e.Kind)
 				if e.Mode != "" {
 					labels = append(labels, "mode="+e.Mode)
@@ -101,56 +107,49 @@ func (m *meters) wantNoDrift(t *testing.T, seen *help.Events) {
 				slices.Sort(labels)
 				return name + "{" + strings.Join(labels, ",") + "}"
 			}
-			want[series("redlatch_held")] += 0
-			want[series("redlatch_kept")] += 0
-			want[series("redlatch_acquiring")] += 0
+			want[named("redlatch_held")] += 0
+			want[named("redlatch_kept")] += 0
+			want[named("redlatch_acquiring")] += 0
 			switch e.Type {
 			case redlatch.EventWait:
-				want[series("redlatch_acquire_queued_total")]++
+				want[named("redlatch_acquire_queued_total")]++
 			case redlatch.EventGranted, redlatch.EventFailed:
-				want[series("redlatch_acquire_duration_seconds", "outcome="+string(e.Outcome))]++
+				want[named("redlatch_acquire_duration_seconds", "outcome="+string(e.Outcome))]++
 			case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
-				want[series("redlatch_hold_duration_seconds", "end="+string(e.Type))]++
+				want[named("redlatch_hold_duration_seconds", "end="+string(e.Type))]++
 			case redlatch.EventExtended:
-				want[series("redlatch_extends_total", "result=ok")]++
-				want[series("redlatch_extend_margin_ratio")]++
+				want[named("redlatch_extends_total", "result=ok")]++
+				want[named("redlatch_extend_margin_ratio")]++
 				if e.HeldFor%time.Minute <= e.TTL-e.Before { // the first, and the first in each minute
-					want[series("redlatch_extend_age_seconds")]++
+					want[named("redlatch_extend_age_seconds")]++
 				}
 			case redlatch.EventExtendFailed:
-				want[series("redlatch_extends_total", "result=failed")]++
+				want[named("redlatch_extends_total", "result=failed")]++
 			case redlatch.EventJeopardy:
-				want[series("redlatch_jeopardy_total")]++
+				want[named("redlatch_jeopardy_total")]++
 			case redlatch.EventOutlived, redlatch.EventForgotten:
-				want[series("redlatch_stray_total", "cause="+string(e.Type))]++
+				want[named("redlatch_stray_total", "cause="+string(e.Type))]++
 			case redlatch.EventUnreachable:
-				want[series("redlatch_outages_total", "phase=begun")]++
+				want[named("redlatch_outages_total", "phase=begun")]++
 			case redlatch.EventReachable:
-				want[series("redlatch_outages_total", "phase=over")]++
+				want[named("redlatch_outages_total", "phase=over")]++
 			}
 			if e.Type == redlatch.EventLost {
-				want[series("redlatch_lost_total", "reason="+string(e.Reason))]++
+				want[named("redlatch_lost_total", "reason="+string(e.Reason))]++
 			}
 			if e.Type == redlatch.EventReleased && e.Err != nil {
-				want[series("redlatch_release_errors_total")]++
+				want[named("redlatch_release_errors_total")]++
 			}
 		}
 	}
 	for module := range m.registries {
-		got := make(map[string]float64)
-		for name, f := range m.gather(t, module) {
-			for _, s := range f.Metric {
-				got[name+"{"+labels(s)+"}"] = observed(s)
-			}
+		got := series(m.gather(t, module))
+		for name, n := range want {
+			check.That(t, got[name] != nil && observed(got[name]) == n, "%s: %s = %v, want %v", module, name, got[name], n)
 		}
-		for series, n := range want {
-			if g, ok := got[series]; !ok || g != n {
-				t.Errorf("%s: %s = %v (%v), want %v", module, series, g, ok, n)
-			}
-		}
-		for series, n := range got {
-			if _, ok := want[series]; !ok && n != 0 && !strings.HasPrefix(series, "redlatch_build_info") {
-				t.Errorf("%s: %s = %v, which no event tells", module, series, n)
+		for name, s := range got {
+			if _, ok := want[name]; !ok && observed(s) != 0 && !strings.HasPrefix(name, "redlatch_build_info") {
+				t.Errorf("%s: %s = %v, which no event tells", module, name, s)
 			}
 		}
 	}
@@ -205,26 +204,19 @@ func TestMetricsOfBothModulesAreTheSame(t *testing.T) {
 		if f.GetType() != want.GetType() || f.GetHelp() != want.GetHelp() {
 			t.Errorf("redlatchotel exports %s as %v, %q, want %v, %q", name, f.GetType(), f.GetHelp(), want.GetType(), want.GetHelp())
 		}
-		for _, metric := range f.Metric {
-			i := slices.IndexFunc(want.Metric, func(w *dto.Metric) bool { return labels(w) == labels(metric) })
-			if i < 0 {
-				t.Errorf("redlatchotel exports %s{%s}, which redlatchprom does not", name, labels(metric))
-				continue
-			}
-			if g, w := observed(metric), observed(want.Metric[i]); g != w {
-				t.Errorf("redlatchotel exports %s{%s} = %v, want %v", name, labels(metric), g, w)
-			}
-			if g, w := bounds(metric), bounds(want.Metric[i]); g != w {
-				t.Errorf("%s of redlatchotel has the buckets %s, want %s", name, g, w)
-			}
+	}
+	got, want := series(otel), series(prom)
+	for name, g := range got {
+		w := want[name]
+		if w == nil {
+			t.Errorf("redlatchotel exports %s, which redlatchprom does not", name)
+			continue
 		}
-		// Histograms of OpenTelemetry begin with their first value.
-		for _, w := range want.Metric {
-			there := slices.ContainsFunc(f.Metric, func(metric *dto.Metric) bool { return labels(w) == labels(metric) })
-			if !there && observed(w) > 0 {
-				t.Errorf("redlatchotel does not export %s{%s}", name, labels(w))
-			}
-		}
+		check.Equal(t, observed(g), observed(w), "redlatchotel exports %s with", name)
+		check.Equal(t, bounds(g), bounds(w), "the buckets of %s of redlatchotel", name)
+	}
+	for name, w := range want { // histograms of OpenTelemetry begin with their first value
+		check.That(t, got[name] != nil || observed(w) == 0, "redlatchotel does not export %s", name)
 	}
 }
 
@@ -249,13 +241,8 @@ func (m *meters) tellRare(ctx context.Context) {
 // the first of each minute.
 func wantRare(t *testing.T, prom map[string]*dto.MetricFamily) {
 	t.Helper()
-	got := make(map[string]float64)
-	for _, name := range []string{"redlatch_stray_total", "redlatch_outages_total", "redlatch_extend_age_seconds"} {
-		for _, s := range prom[name].Metric {
-			got[name+"{"+labels(s)+"}"] = observed(s)
-		}
-	}
-	for series, want := range map[string]float64{
+	got := series(prom)
+	for name, want := range map[string]float64{
 		"redlatch_stray_total{cause=outlived,kind=job}":    1,
 		"redlatch_stray_total{cause=forgotten,kind=job}":   2,
 		"redlatch_outages_total{kind=job,phase=begun}":     3,
@@ -263,9 +250,7 @@ func wantRare(t *testing.T, prom map[string]*dto.MetricFamily) {
 		"redlatch_stray_total{cause=forgotten,kind=mutex}": 0,
 		"redlatch_extend_age_seconds{kind=job}":            3,
 	} {
-		if n, ok := got[series]; !ok || n != want {
-			t.Errorf("%s = %v (%v), want %v", series, n, ok, want)
-		}
+		check.That(t, got[name] != nil && observed(got[name]) == want, "%s = %v, want %v", name, got[name], want)
 	}
 }
 

@@ -25,51 +25,38 @@ import (
 // can only guess what to do, and what to count.
 func TestLossTellsItsReason(t *testing.T) {
 	t.Parallel()
-	const brief = 300 * time.Millisecond
 	for reason, c := range map[redlatch.LossReason]struct {
 		options redlatch.LockOptions
-		end     func(t *testing.T, s *redistest.Server, c *redlatch.Client, l *redlatch.Lease)
+		end     func(s *memory.Server, c, other *redlatch.Client)
 		matches error
 	}{
-		redlatch.LossExpired: {redlatch.LockOptions{TTL: brief}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, _ *redlatch.Lease) {
-			s.Pause()
-		}, nil},
-		redlatch.LossDeleted: {redlatch.LockOptions{}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, l *redlatch.Lease) {
-			s.Do("DEL", locktest.StateKey("a"))
-			_ = l.Extend(context.Background())
-		}, nil},
-		redlatch.LossForgotten: {redlatch.LockOptions{}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, l *redlatch.Lease) {
-			s.Do("FLUSHALL")
-			_ = l.Extend(context.Background())
-		}, nil},
-		redlatch.LossForced: {redlatch.LockOptions{}, func(t *testing.T, s *redistest.Server, _ *redlatch.Client, _ *redlatch.Lease) {
-			check.Nil(t, "ForceRelease", check.ErrorOf(locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
-		}, nil},
-		redlatch.LossMaxHold:    {redlatch.LockOptions{TTL: time.Second, MaxHold: brief}, nil, redlatch.ErrMaxHold},
-		redlatch.LossNotRenewed: {redlatch.LockOptions{TTL: brief, Renew: redlatch.Off}, nil, nil},
-		redlatch.LossClosed: {redlatch.LockOptions{}, func(_ *testing.T, _ *redistest.Server, c *redlatch.Client, _ *redlatch.Lease) {
-			_ = c.Close()
-		}, redlatch.ErrClosed},
+		redlatch.LossExpired:   {end: func(s *memory.Server, _, _ *redlatch.Client) { s.Hang() }},
+		redlatch.LossDeleted:   {end: func(s *memory.Server, _, _ *redlatch.Client) { s.Lose("a") }},
+		redlatch.LossForgotten: {end: func(s *memory.Server, _, _ *redlatch.Client) { s.LoseEverything() }},
+		redlatch.LossForced: {end: func(_ *memory.Server, _, other *redlatch.Client) {
+			_, _ = other.ForceRelease(context.Background(), "a", redlatch.ForceOptions{})
+		}},
+		redlatch.LossMaxHold:    {options: redlatch.LockOptions{MaxHold: time.Minute}, matches: redlatch.ErrMaxHold},
+		redlatch.LossNotRenewed: {options: redlatch.LockOptions{Renew: redlatch.Off}},
+		redlatch.LossClosed:     {end: func(_ *memory.Server, c, _ *redlatch.Client) { _ = c.Close() }, matches: redlatch.ErrClosed},
 	} {
 		t.Run(string(reason), func(t *testing.T) {
 			t.Parallel()
-			s, client := locktest.Start(t, help.Brisk(help.Lasting))
-			help.Hearing(t, s, client)
-			l := locktest.Lock(t, client.Mutex("a").With(c.options))
-			if c.end != nil {
-				c.end(t, s, client, l)
-			}
-			help.Receive(t, l.Context().Done(), "the lease")
-			s.Resume() // if it was paused
-			lost := (*redlatch.LostError)(nil)
-			err := l.Err()
-			if !errors.As(err, &lost) || lost.Reason != reason || !errors.Is(err, redlatch.ErrNotHeld) || context.Cause(l.Context()) != err {
-				t.Fatalf("Err = %v, want a LostError for the reason %q, as the cause of the context", err, reason)
-			}
-			check.That(t, l.Release(t.Context()) == err, "Release after the loss does not return it")
-			for _, sentinel := range []error{redlatch.ErrMaxHold, redlatch.ErrClosed} {
-				check.Equal(t, errors.Is(err, sentinel), sentinel == c.matches, "Err = %v, matches %q", err, sentinel)
-			}
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				client, other := s.Client(t, help.Brisk(help.Lasting)), s.Client(t, redlatch.Options{})
+				l := check.Value(client.Mutex("a").With(c.options).Lock(t.Context())).OK(t)
+				if c.end != nil {
+					c.end(s, client, other)
+				}
+				<-l.Context().Done()
+				s.Resume() // if it hangs
+				err := l.Err()
+				check.That(t, help.WantLost(t, l).Reason == reason && context.Cause(l.Context()) == err, "Err = %v, want the reason %q, as the cause of the context", err, reason)
+				check.That(t, l.Release(t.Context()) == err, "Release after the loss does not return it")
+				for _, sentinel := range []error{redlatch.ErrMaxHold, redlatch.ErrClosed} {
+					check.Equal(t, errors.Is(err, sentinel), sentinel == c.matches, "Err = %v, matches %q", err, sentinel)
+				}
+			})
 		})
 	}
 }
@@ -151,17 +138,6 @@ func causesTell(t *testing.T, s *memory.Server) {
 	locktest.Release(t, l)
 }
 
-// TestTooDeepIsNotTaken: a loop that tries again while the lock is taken would try for ever.
-func TestTooDeepIsNotTaken(t *testing.T) {
-	t.Parallel()
-	m := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting)).ReentrantMutex("a").WithDepth(1)
-	outer := check.Value(m.Lock(t.Context())).OK(t)
-	if _, err := m.Lock(outer.Context()); !errors.Is(err, redlatch.ErrTooDeep) || errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("Lock beyond the depth = %v, want ErrTooDeep, and not ErrTaken", err)
-	}
-	locktest.Release(t, outer)
-}
-
 // TestForcedLossWithAnUnreadableNote: a holder believes the message of a forced release even if the
 // client cannot parse its note, such as a note in the format of a later version.
 func TestForcedLossWithAnUnreadableNote(t *testing.T) {
@@ -187,14 +163,12 @@ func TestOutcomes(t *testing.T) {
 	type call = func(ctx context.Context, c *redlatch.Client) error
 	lock := func(name string, o redlatch.LockOptions) call {
 		return func(ctx context.Context, c *redlatch.Client) error {
-			_, err := c.Mutex(name).With(o).Lock(ctx)
-			return err
+			return check.ErrorOf(c.Mutex(name).With(o).Lock(ctx))
 		}
 	}
 	try := func(name string) call {
 		return func(ctx context.Context, c *redlatch.Client) error {
-			_, err := c.Mutex(name).TryLock(ctx)
-			return err
+			return check.ErrorOf(c.Mutex(name).TryLock(ctx))
 		}
 	}
 	for what, does := range map[string]struct {
@@ -230,25 +204,17 @@ func TestOutcomes(t *testing.T) {
 			return lock("held", redlatch.LockOptions{})(ctx, c)
 		}},
 		"no slot": {want: redlatch.OutcomeExhausted, call: func(ctx context.Context, c *redlatch.Client) error {
-			for { // the first one is free
-				if _, err := c.SlotPool("pool", 1, redlatch.SlotOptions{}).TryAcquire(ctx); err != nil {
-					return err
-				}
-			}
+			pool := c.SlotPool("pool", 1, redlatch.SlotOptions{})
+			_, _ = pool.TryAcquire(ctx)
+			return check.ErrorOf(pool.TryAcquire(ctx))
 		}},
 		"more permits than there are left": {want: redlatch.OutcomeExhausted, call: func(ctx context.Context, c *redlatch.Client) error {
-			for {
-				if _, err := c.Semaphore("permits", 3).TryAcquire(ctx, 2); err != nil {
-					return err
-				}
-			}
+			_, _ = c.Semaphore("permits", 3).TryAcquire(ctx, 2)
+			return check.ErrorOf(c.Semaphore("permits", 3).TryAcquire(ctx, 2))
 		}},
 		"another size": {want: redlatch.OutcomeMisuse, call: func(ctx context.Context, c *redlatch.Client) error {
-			if _, err := c.Semaphore("sized", 3).TryAcquire(ctx, 1); err != nil {
-				return err
-			}
-			_, err := c.Semaphore("sized", 4).TryAcquire(ctx, 1)
-			return err
+			_, _ = c.Semaphore("sized", 3).TryAcquire(ctx, 1)
+			return check.ErrorOf(c.Semaphore("sized", 4).TryAcquire(ctx, 1))
 		}},
 		"entered too often": {want: redlatch.OutcomeMisuse, call: func(ctx context.Context, c *redlatch.Client) error {
 			m := c.ReentrantMutex("deep").WithDepth(1)
@@ -256,8 +222,7 @@ func TestOutcomes(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = m.TryLock(l.Context())
-			return err
+			return check.ErrorOf(m.TryLock(l.Context()))
 		}},
 		"a reader that would write": {want: redlatch.OutcomeMisuse, call: func(ctx context.Context, c *redlatch.Client) error {
 			m := c.RWMutex("read")
@@ -265,8 +230,7 @@ func TestOutcomes(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = m.Lock(l.Context())
-			return err
+			return check.ErrorOf(m.Lock(l.Context()))
 		}},
 		"a run beside another": {want: redlatch.OutcomeTaken, call: func(ctx context.Context, c *redlatch.Client) error {
 			job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
@@ -295,6 +259,9 @@ func TestOutcomes(t *testing.T) {
 			err := does.call(ctx, c)
 			links[0].Harm(wire.Mishap{}, wire.None)
 			check.Equal(t, redlatch.OutcomeOf(err), does.want, "the outcome of %v", err)
+			if does.want == redlatch.OutcomeMisuse { // a loop that tries again while the lock is taken would try for ever
+				check.That(t, !errors.Is(err, redlatch.ErrTaken), "%v matches ErrTaken", err)
+			}
 			if last := seen.Ends(); len(last) == 0 || last[len(last)-1].Outcome != does.want {
 				t.Errorf("the hook was told of %v, want the last to end as %s", last, does.want)
 			}
@@ -323,44 +290,48 @@ func wantPrinted(t *testing.T, v any, text, log string) {
 	}
 }
 
-// TestLocksPrint: a line of a log that shows the insides of a lock shows everything but its name.
+// TestLocksPrint: a line of a log that shows the insides of a lock shows everything but its name. Each tells
+// the key that Redis has for it.
 func TestLocksPrint(t *testing.T) {
 	t.Parallel()
 	c := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting))
 	wantPrinted(t, c.Mutex("a b"), `mutex "a b"`, `{"kind":"mutex","name":"a b"}`)
-	wantPrinted(t, c.ReentrantMutex("a"), `reentrant "a"`, `{"kind":"reentrant","name":"a"}`)
-	wantPrinted(t, c.RWMutex("a"), `rwmutex "a"`, `{"kind":"rwmutex","name":"a"}`)
-	wantPrinted(t, c.Semaphore("a", 3), `semaphore of 3 "a"`, `{"kind":"semaphore","name":"a","size":3}`)
-	wantPrinted(t, c.SlotPool("a", 3, redlatch.SlotOptions{}), `slotpool of 3 "a"`, `{"kind":"slotpool","name":"a","size":3}`)
-	wantPrinted(t, c.Election("a"), `election "a"`, `{"kind":"election","name":"a"}`)
-	wantPrinted(t, c.Job("a", redlatch.JobOptions{Window: help.Lasting}), `job "a"`, `{"kind":"job","name":"a"}`)
-	wantPrinted(t, c.CountDownLatch("a"), `countdown "a"`, `{"kind":"countdown","name":"a"}`)
 	wantPrinted(t, c.MultiMutex("b", "a"), `mutexes \["a" "b"\]`, `{"names":\["a","b"\]}`)
-}
-
-// TestLocksTellTheirKey: each is at the key that Redis has for it.
-func TestLocksTellTheirKey(t *testing.T) {
-	t.Parallel()
-	c := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting))
-	for _, l := range []interface{ Key() string }{
-		c.Mutex("a"), c.ReentrantMutex("a"), c.RWMutex("a"), c.Semaphore("a", 3), c.SlotPool("a", 3, redlatch.SlotOptions{}),
-		c.Election("a"), c.Job("a", redlatch.JobOptions{Window: help.Lasting}), c.CountDownLatch("a"),
+	for _, w := range []struct {
+		lock      interface{ Key() string }
+		text, log string
+	}{
+		{c.Mutex("a"), `mutex "a"`, `{"kind":"mutex","name":"a"}`},
+		{c.ReentrantMutex("a"), `reentrant "a"`, `{"kind":"reentrant","name":"a"}`},
+		{c.RWMutex("a"), `rwmutex "a"`, `{"kind":"rwmutex","name":"a"}`},
+		{c.Semaphore("a", 3), `semaphore of 3 "a"`, `{"kind":"semaphore","name":"a","size":3}`},
+		{c.SlotPool("a", 3, redlatch.SlotOptions{}), `slotpool of 3 "a"`, `{"kind":"slotpool","name":"a","size":3}`},
+		{c.Election("a"), `election "a"`, `{"kind":"election","name":"a"}`},
+		{c.Job("a", redlatch.JobOptions{Window: help.Lasting}), `job "a"`, `{"kind":"job","name":"a"}`},
+		{c.CountDownLatch("a"), `countdown "a"`, `{"kind":"countdown","name":"a"}`},
 	} {
-		check.Equal(t, l.Key(), locktest.StateKey("a"), "the key of the %v", l)
+		wantPrinted(t, w.lock, w.text, w.log)
+		check.Equal(t, w.lock.Key(), locktest.StateKey("a"), "the key of the %v", w.lock)
 	}
 }
 
-// TestLeasesPrint says of each kind's lease what it is on, and how it ended.
+// TestLeasesPrint says of each kind's lease what it is on, and how it ended. So does Leases of the client.
 func TestLeasesPrint(t *testing.T) {
 	details := map[string][2]string{"rwmutex": {`, mode write,`, `"mode":"write",`}, "slotpool": {`, slot 0,`, `"slot":"0",`}}
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 		l := help.Enter(t, help.LockOf(c, kind))
+		info := c.Leases()[0]
+		if info.Kind != l.Name() || info.Name != l.Name() || info.Owner != l.Owner() || info.Token != l.Token() || info.Since.IsZero() ||
+			info.Remaining <= 0 || info.Stack != "" || (info.Mode == "write") != (info.Kind == "rwmutex") {
+			t.Errorf("Leases = %+v, want %v", info, l)
+		}
 		lock, detail := regexp.QuoteMeta(fmt.Sprintf("%q", l.Name())), details[l.Name()]
 		text := fmt.Sprintf(`lease on %s( of \d)? %s%s with token \d+, `, l.Name(), lock, detail[0])
 		log := fmt.Sprintf(`{"kind":%s,"name":%s,("size":\d,)?%s"owner":"%s","token":\d+,`, lock, lock, detail[1], l.Owner())
 		wantPrinted(t, l, text+`held for another 59m[0-9.]+s`, log+`"remaining":"59m[0-9.]+s"}`)
 		locktest.Release(t, l)
+		check.Equal(t, len(c.Leases()), 0, "leases after the release")
 		wantPrinted(t, l, text+`released`, log+`"ended":"released"}`)
 		l = help.Enter(t, help.LockOf(c, kind))
 		s.Do("DEL", locktest.StateKey(l.Name()), help.InsideKey(l.Name()), help.BitsKey(l.Name()))

@@ -1,11 +1,9 @@
 package operations
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redlatch/redlatch"
@@ -17,23 +15,13 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
-// overhear makes a client's hook write down everything.
-type overhear struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (o *overhear) hook(_ context.Context, e redlatch.Event) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	fmt.Fprintf(&o.text, "%+v\n", e)
-}
-
-func (o *overhear) wantNoSecret(t *testing.T) {
+func wantNoSecret(t *testing.T, seen *help.Events) {
 	t.Helper()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	check.That(t, !strings.Contains(o.text.String(), help.Secret), "an event tells the password:\n%s", o.text.String())
+	for _, life := range seen.ByAttempt() {
+		for _, e := range life {
+			check.That(t, !strings.Contains(fmt.Sprintf("%+v", e), help.Secret), "an event tells the password: %+v", e)
+		}
+	}
 }
 
 // TestLeastRights has a user with redlatch's commands, keys and channels, and no more, do
@@ -45,17 +33,15 @@ func TestLeastRights(t *testing.T) {
 		t.Parallel()
 		s, ca, cert, key := redistest.StartMutualTLS(t)
 		s.AllowUser("redlatch", rights...)
-		heard := &overhear{}
 		url := fmt.Sprintf("rediss://redlatch:%s@%s?ca=%s", help.Secret, s.Addr(), ca)
-		o := help.Brisk(help.Lasting)
-		o.Hook = heard.hook
+		o, seen := help.Watched(help.Brisk(help.Lasting))
 		if c, err := redlatch.Open(t.Context(), url, o); !errors.Is(err, redlatch.ErrUnreachable) || strings.Contains(err.Error(), help.Secret) {
 			t.Errorf("Open without a client certificate = %v, %v, want ErrUnreachable without the password", c, err)
 		}
 		url += fmt.Sprintf("&cert=%s&key=%s", cert, key)
 		longest := strings.Repeat("n", 512-len("redlatch:")-len("countdown")) // with the name of the kind behind it
 		kindtest.Run(t, locktest.Open(t, url, o), locktest.Open(t, url, o), longest)
-		heard.wantNoSecret(t)
+		wantNoSecret(t, seen)
 	})
 	t.Run("replicas", func(t *testing.T) {
 		t.Parallel()
@@ -94,9 +80,7 @@ func TestLeastRights(t *testing.T) {
 			node.AllowUser("redlatch", rights...)
 			urls = append(urls, "redis://redlatch:"+help.Secret+"@"+node.Addr())
 		}
-		heard := &overhear{}
-		o := help.Brisk(help.Lasting)
-		o.Hook = heard.hook
+		o, seen := help.Watched(help.Brisk(help.Lasting))
 		c := help.OpenURLs(t, urls, o)
 		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
 		check.Nil(t, "Inspect", check.ErrorOf(c.Inspect(t.Context(), "a")))
@@ -106,7 +90,7 @@ func TestLeastRights(t *testing.T) {
 		if !errors.Is(err, redlatch.ErrUnreachable) || strings.Contains(err.Error(), help.Secret) {
 			t.Errorf("TryLock without a majority = %v, want ErrUnreachable without the password", err)
 		}
-		heard.wantNoSecret(t)
+		wantNoSecret(t, seen)
 	})
 }
 

@@ -67,9 +67,7 @@ func TestForgottenLeaseIsTold(t *testing.T) {
 		if err := c.Close(); !errors.As(err, &left) || len(left.Leases) != 1 || !strings.Contains(err.Error(), "1 lease was held") {
 			t.Errorf("Close = %v, want the lease that is left", err)
 		}
-		if n := len(seen.Of(redlatch.EventForgotten, l.Name)); n != 1 {
-			t.Errorf("it was told %d times, want once", n)
-		}
+		check.Equal(t, len(seen.Of(redlatch.EventForgotten, l.Name)), 1, "how often it was told")
 		seen.WantEnds(t)
 	})
 }
@@ -122,15 +120,7 @@ func TestTracedLeaseIsALease(t *testing.T) {
 
 // TestLeaseThatOutlivesItsContext: the request is over, and the lease is extended for ever. That is
 // told once; not for a lease that is released soon after.
-func TestLeaseThatOutlivesItsContext(t *testing.T) {
-	t.Parallel()
-	for kind, name := range kindtest.Kinds() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *memory.Server) { outlives(t, s, kind) })
-		})
-	}
-}
+func TestLeaseThatOutlivesItsContext(t *testing.T) { memory.EachKind(t, outlives) }
 
 func outlives(t *testing.T, s *memory.Server, kind int) {
 	o, seen := help.Watched(help.Brisk(3 * time.Second))
@@ -154,22 +144,4 @@ func outlives(t *testing.T, s *memory.Server, kind int) {
 	locktest.Release(t, l)
 	check.Nil(t, "Close", c.Close())
 	seen.WantEnds(t)
-}
-
-// TestLeasesTellsOfEveryKind what it holds.
-func TestLeasesTellsOfEveryKind(t *testing.T) {
-	t.Parallel()
-	c := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting))
-	for _, l := range kindtest.Locks(c, "") {
-		held := help.Enter(t, l)
-		info := c.Leases()[0]
-		if info.Kind != l.Kind || info.Name != l.Name || info.Owner != held.Owner() || info.Token != held.Token() || info.Since.IsZero() ||
-			info.Remaining <= 0 || info.Stack != "" || (info.Mode == "write") != (l.Kind == "rwmutex") {
-			t.Errorf("Leases = %+v, want %v", info, held)
-		}
-		locktest.Release(t, held)
-	}
-	if all := c.Leases(); len(all) != 0 {
-		t.Errorf("Leases = %+v, want none", all)
-	}
 }

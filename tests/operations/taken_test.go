@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,26 +83,12 @@ func TestTakenInStrictOrder(t *testing.T) {
 	})
 }
 
-// asking is a connection that counts the heartbeats of waiters that were answered.
-type asking struct {
-	conn.Conn
-	answered atomic.Int64
-}
-
-func (a *asking) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := a.Conn.Eval(ctx, calls...)
-	if wire.Runs(calls, " await") && results[0].Err == nil {
-		a.answered.Add(1)
-	}
-	return results
-}
-
 // TestTakenNamesTheHolderOfNow: the holder of a minute ago may be innocent of what keeps a waiter.
 func TestTakenNamesTheHolderOfNow(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		one, two := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-		asks, o := new(asking), help.Brisk(help.Lasting)
-		o.WrapConn = func(over conn.Conn) conn.Conn { asks.Conn = over; return asks }
+		over, o := new(wire.Counting), help.Brisk(help.Lasting)
+		o.WrapConn = func(c conn.Conn) conn.Conn { over.Conn = c; return over }
 		waiter := locktest.Open(t, s.URL(), o)
 		first := help.Enter(t, help.LockOf(one, kind))
 		next := help.GoEnter(t.Context(), help.LockOf(two, kind))
@@ -114,8 +99,9 @@ func TestTakenNamesTheHolderOfNow(t *testing.T) {
 		locktest.InLine(t, s, first.Name(), 2)
 		locktest.Release(t, first)
 		second := help.Await(t, next)
-		n := asks.answered.Load()
-		locktest.Eventually(t, "the waiter has asked since", func() bool { return asks.answered.Load() > n+1 })
+		heartbeats := help.LockOf(waiter, kind).Kind + " await"
+		n := over.Count(heartbeats)
+		locktest.Eventually(t, "the waiter has asked since, and was answered", func() bool { return over.Count(heartbeats) > n+2 })
 		cancel()
 		owner := second.Owner()
 		if help.LockOf(one, kind).Kind == "reentrant" {
@@ -174,72 +160,57 @@ func TestTakenWithoutAHolder(t *testing.T) {
 // TestTakenWhileClosed: what no process holds is said to be closed, for how long and why.
 func TestTakenWhileClosed(t *testing.T) {
 	t.Parallel()
-	rests := redlatch.LockOptions{MinHold: time.Minute}
-	released := func(l *redlatch.Lease, err error) error {
-		if err != nil {
-			return err
-		}
-		return l.Release(context.Background())
-	}
-	done := func(context.Context, *redlatch.Lease) error { return nil }
-	for kind, way := range map[string]struct {
+	type way struct {
 		shut func(t *testing.T, c *redlatch.Client) error
-		try  func(c *redlatch.Client) (*redlatch.Lease, error)
+		try  func(c *redlatch.Client) error
 		text string
-	}{
-		"mutex": {
-			func(t *testing.T, c *redlatch.Client) error {
-				return released(c.Mutex("a").With(rests).TryLock(t.Context()))
+	}
+	ctx := context.Background()
+	// rests is the way of a lock with a minimal hold.
+	rests := func(try func(c *redlatch.Client, o redlatch.LockOptions) (*redlatch.Lease, error), text string) way {
+		return way{
+			func(_ *testing.T, c *redlatch.Client) error {
+				l, err := try(c, redlatch.LockOptions{MinHold: time.Minute})
+				if err != nil {
+					return err
+				}
+				return l.Release(ctx)
 			},
-			func(c *redlatch.Client) (*redlatch.Lease, error) { return c.Mutex("a").TryLock(context.Background()) },
-			"no process holds it, and it stays closed for another 1m0s",
-		},
-		"election": {
-			func(t *testing.T, c *redlatch.Client) error {
-				return released(c.Election("a").With(rests).TryCampaign(t.Context(), "me"))
-			},
-			func(c *redlatch.Client) (*redlatch.Lease, error) {
-				return c.Election("a").TryCampaign(context.Background(), "you")
-			},
-			"no process holds it, and it stays closed for another 1m0s",
-		},
-		"semaphore": {
-			func(t *testing.T, c *redlatch.Client) error {
-				return released(c.Semaphore("a", 1).With(rests).TryAcquire(t.Context(), 1))
-			},
-			func(c *redlatch.Client) (*redlatch.Lease, error) {
-				return c.Semaphore("a", 1).TryAcquire(context.Background(), 1)
-			},
-			"what is free next is at rest for another 1m0s",
-		},
+			func(c *redlatch.Client) error { return check.ErrorOf(try(c, redlatch.LockOptions{})) },
+			text,
+		}
+	}
+	run := func(c *redlatch.Client) error {
+		done := func(context.Context, *redlatch.Lease) error { return nil }
+		return check.ErrorOf(c.Job("a", redlatch.JobOptions{Window: time.Minute}).Do(ctx, done))
+	}
+	for kind, way := range map[string]way{
+		"mutex": rests(func(c *redlatch.Client, o redlatch.LockOptions) (*redlatch.Lease, error) {
+			return c.Mutex("a").With(o).TryLock(ctx)
+		}, "no process holds it, and it stays closed for another 1m0s"),
+		"election": rests(func(c *redlatch.Client, o redlatch.LockOptions) (*redlatch.Lease, error) {
+			return c.Election("a").With(o).TryCampaign(ctx, "me")
+		}, "no process holds it, and it stays closed for another 1m0s"),
+		"semaphore": rests(func(c *redlatch.Client, o redlatch.LockOptions) (*redlatch.Lease, error) {
+			return c.Semaphore("a", 1).With(o).TryAcquire(ctx, 1)
+		}, "what is free next is at rest for another 1m0s"),
 		"slotpool": {
 			func(t *testing.T, c *redlatch.Client) error {
 				o := redlatch.SlotOptions{Quarantine: 70 * time.Second}
-				l, err := c.SlotPool("a", 1, o).With(redlatch.LockOptions{Renew: redlatch.Off, TTL: 10 * time.Second}).TryAcquire(t.Context())
+				l, err := c.SlotPool("a", 1, o).With(redlatch.LockOptions{Renew: redlatch.Off, TTL: 10 * time.Second}).TryAcquire(ctx)
 				if err == nil {
-					_, err = c.SlotPool("a", 1, o).TryAcquire(t.Context())
+					_, err = c.SlotPool("a", 1, o).TryAcquire(ctx)
 					wantTakenBy(t, err, "a", l.Owner())
 				}
 				time.Sleep(20 * time.Second)
 				return nil
 			},
-			func(c *redlatch.Client) (*redlatch.Lease, error) {
-				_, err := c.SlotPool("a", 1, redlatch.SlotOptions{}).TryAcquire(context.Background())
-				return nil, err
+			func(c *redlatch.Client) error {
+				return check.ErrorOf(c.SlotPool("a", 1, redlatch.SlotOptions{}).TryAcquire(ctx))
 			},
 			"what is free next is at rest for another 1m0s",
 		},
-		"job": {
-			func(t *testing.T, c *redlatch.Client) error {
-				_, err := c.Job("a", redlatch.JobOptions{Window: time.Minute}).Do(t.Context(), done)
-				return err
-			},
-			func(c *redlatch.Client) (*redlatch.Lease, error) {
-				_, err := c.Job("a", redlatch.JobOptions{Window: time.Minute}).Do(context.Background(), done)
-				return nil, err
-			},
-			"its window lasts for another 1m0s",
-		},
+		"job": {func(_ *testing.T, c *redlatch.Client) error { return run(c) }, run, "its window lasts for another 1m0s"},
 		"yield": {
 			func(t *testing.T, c *redlatch.Client) error {
 				m := c.Mutex("a").With(redlatch.LockOptions{Yield: redlatch.Yield{Every: 1, For: 10 * time.Second}})
@@ -248,7 +219,7 @@ func TestTakenWhileClosed(t *testing.T) {
 				time.Sleep(time.Second)
 				return l.Release(t.Context())
 			},
-			func(c *redlatch.Client) (*redlatch.Lease, error) { return c.Mutex("a").TryLock(context.Background()) },
+			func(c *redlatch.Client) error { return check.ErrorOf(c.Mutex("a").TryLock(ctx)) },
 			"no process holds it, and it stays closed for another 10s",
 		},
 	} {
@@ -261,7 +232,7 @@ func TestTakenWhileClosed(t *testing.T) {
 					}
 				}})
 				check.OK(t, "what closes it", way.shut(t, c))
-				_, err := way.try(c)
+				err := way.try(c)
 				if kind == "job" && err == nil {
 					err = told
 				}
@@ -300,29 +271,19 @@ func TestTakenDescribesTheHolder(t *testing.T) {
 		host, _ := os.Hostname()
 		who := fmt.Sprintf(`is held by "billing" (pid %d on %q) for 4s, request="8a\x1bf"`, os.Getpid(), host)
 		_, err := other.Mutex("a").TryLock(t.Context())
-		if got, want := described(err), `mutex "a" `+who; got != want {
-			t.Errorf("Describe = %s, want %s", got, want)
-		}
+		check.Equal(t, described(err), `mutex "a" `+who, "Describe")
 		_, exhausted := other.Semaphore("s", 3).TryAcquire(t.Context(), 2)
-		if got, want := described(exhausted), `semaphore "s" `+who+" and 1 more"; got != want {
-			t.Errorf("Describe = %s, want %s", got, want)
-		}
+		check.Equal(t, described(exhausted), `semaphore "s" `+who+" and 1 more", "Describe")
 		locktest.Release(t, second)
 		locktest.Release(t, first)
-		if got, want := described(err), `mutex "a" is free by now`; got != want {
-			t.Errorf("Describe after the release = %s, want %s", got, want)
-		}
+		check.Equal(t, described(err), `mutex "a" is free by now`, "Describe after the release")
 		s.Do("SET", locktest.StateKey("a"), "by hand")
-		if got, want := described(err), `mutex "a" is held by another library's client (owner "by hand")`; got != want {
-			t.Errorf("Describe = %s, want %s", got, want)
-		}
+		check.Equal(t, described(err), `mutex "a" is held by another library's client (owner "by hand")`, "Describe")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		taken := (*redlatch.TakenError)(nil)
 		errors.As(err, &taken)
-		if got := taken.Describe(ctx); got != taken.Error() {
-			t.Errorf("Describe without an answer = %s, want %v", got, taken)
-		}
+		check.Equal(t, taken.Describe(ctx), taken.Error(), "Describe without an answer")
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,28 +97,7 @@ func TestStatusIsThatOfTheCommand(t *testing.T) {
 	}
 }
 
-func TestWhatCannotStartLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "none")
-	if _, err := child.Start(&exec.Cmd{Path: path, Args: []string{"none"}}, "", later()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Start(%q) = %v, want %v", path, err, fs.ErrNotExist)
-	}
-}
-
 const stubbornTree = `trap '' TERM; (trap '' TERM; echo >ready; while :; do sleep 0.01; done) & wait`
-
-func TestKillReachesTheWholeGroup(t *testing.T) {
-	t.Parallel()
-	c, dir := start(t, stubbornTree, later())
-	until(t, "the grandchild", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
-	c.Terminate()
-	check.That(t, !c.Gone(), "Gone is true of a group that ignores TERM")
-	c.Kill()
-	if got := wait(t, c); got.Signal != syscall.SIGKILL {
-		t.Errorf("Status = %v, want death by SIGKILL", got)
-	}
-	until(t, "the end of the group", c.Gone)
-}
 
 func TestTerminateReachesAStoppedCommand(t *testing.T) {
 	t.Parallel()
@@ -130,19 +108,7 @@ func TestTerminateReachesAStoppedCommand(t *testing.T) {
 	<-c.Stopped()
 	check.That(t, !c.Resume(), "Resume undid a SIGSTOP")
 	c.Terminate()
-	if got := wait(t, c); got.Code != 9 {
-		t.Errorf("Status = %v, want exit code 9", got)
-	}
-}
-
-func TestCommandIsNotSuspended(t *testing.T) {
-	t.Parallel()
-	c, _ := start(t, `kill -TSTP $$; exit 5`, later())
-	<-c.Stopped()
-	check.That(t, c.Resume(), "Resume = false after SIGTSTP, want true")
-	if got := wait(t, c); got.Code != 5 {
-		t.Errorf("Status = %v, want exit code 5", got)
-	}
+	check.Equal(t, wait(t, c).Code, 9, "exit code")
 }
 
 func TestGuardKillsTheGroupAtTheDeadline(t *testing.T) {
@@ -152,9 +118,7 @@ func TestGuardKillsTheGroupAtTheDeadline(t *testing.T) {
 	c.Expect(later().Add(time.Hour))
 	check.That(t, !c.Gone(), "the group is gone before its deadline")
 	c.Expect(time.Now())
-	if got := wait(t, c); got.Signal != syscall.SIGKILL {
-		t.Errorf("Status = %v, want death by SIGKILL", got)
-	}
+	check.Equal(t, wait(t, c).Signal, os.Signal(syscall.SIGKILL), "the command died of")
 	until(t, "the end of the group", c.Gone)
 	c.Expect(later()) // the program cannot undo it
 	if c.Close(); !c.Overdue() {
@@ -182,27 +146,5 @@ func TestGuardSaysOnceThatItKilled(t *testing.T) {
 		check.OK(t, "ReadString", check.ErrorOf(kills.ReadString('\n')))
 	}
 	check.OK(t, "Join", errors.Join(in.Close(), guard.Wait()))
-	if n := strings.Count(said.String(), "killed the command"); n != 1 {
-		t.Errorf("the guard said it %d times:\n%s", n, said.String())
-	}
-}
-
-func TestOverdueIsWhomTheGuardKilled(t *testing.T) {
-	t.Parallel()
-	for _, script := range []string{"kill -KILL $$", "exit 0"} {
-		c, _ := start(t, script, later())
-		wait(t, c)
-		if c.Close(); c.Overdue() {
-			t.Errorf("%q is overdue", script)
-		}
-	}
-}
-
-func TestCloseLeavesWhatIsLeft(t *testing.T) {
-	t.Parallel()
-	c, dir := start(t, `sleep 600 & echo $! >pid`, later())
-	wait(t, c)
-	left := pid(t, filepath.Join(dir, "pid"))
-	c.Close()
-	check.Nil(t, fmt.Sprint("a signal to process ", left), syscall.Kill(left, 0))
+	check.Equal(t, strings.Count(said.String(), "killed the command"), 1, "how often the guard said it:\n%s", said.String())
 }

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"golang.org/x/sys/unix"
@@ -25,11 +24,7 @@ exit 7`, later())
 		data, _ := os.ReadFile(filepath.Join(dir, "orphans")) // which need not be there yet
 		return strings.Fields(string(data))
 	}
-	for end := time.Now().Add(patience); len(pids()) < 3 || there(pids()); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("processes %v are still there", pids())
-		}
-	}
+	until(t, "the orphans are gone", func() bool { return len(pids()) == 3 && !there(pids()) })
 	check.OK(t, "Run", exec.Command("touch", filepath.Join(dir, "enough")).Run())
 	check.Equal(t, wait(t, c).Code, 7, "exit code")
 }

@@ -26,14 +26,6 @@ func TestHelpNamesEveryCommandAndEveryCommandHasAnExample(t *testing.T) {
 	}
 }
 
-func TestMainTalksOnTheStreamsItIsGiven(t *testing.T) {
-	t.Parallel()
-	var out, said bytes.Buffer
-	check.Equal(t, Main(context.Background(), []string{"inspect"}, nil, &out, &said), exit.Usage, "Main(inspect)")
-	want := "redlatch: inspect wants the name of one lock, got 0\nredlatch: hint: `redlatch inspect NAME`\n"
-	check.That(t, out.Len() <= 0 && said.String() == want, "stdout %q, stderr %q, want %q on stderr", out.String(), said.String(), want)
-}
-
 // TestHelpThatCannotBeWritten: it fails as every answer does.
 func TestHelpThatCannotBeWritten(t *testing.T) {
 	t.Parallel()

@@ -20,11 +20,7 @@ func TestHints(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
 	master.Do("ACL", "SETUSER", "reader", "on", ">hush", "~*", "&*", "+@read", "+@connection")
-	host, port, err := net.SplitHostPort(master.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	replica := redistest.Start(t, "--replicaof", host+" "+port)
+	replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr(), ":", " ", 1))
 	replica.AwaitInfo("replication", "master_link_status:up")
 	secure, _ := redistest.StartTLS(t)
 	web := httptest.NewServer(http.NotFoundHandler())

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -23,9 +23,7 @@ type session struct {
 	t        *testing.T
 	keyboard *os.File
 	cmd      *exec.Cmd
-
-	mu     sync.Mutex // guards what is below
-	screen bytes.Buffer
+	screen   output
 }
 
 // login starts the program redlatch on a new terminal. Its stdout is the terminal, or what stdout
@@ -47,7 +45,7 @@ func login(t *testing.T, stdout io.Writer, args ...string) *session {
 	seen := make(chan struct{})
 	go func() {
 		defer close(seen)
-		_, _ = io.Copy(s, keyboard) // ends with an error when nobody has the terminal open any more
+		_, _ = io.Copy(&s.screen, keyboard) // ends with an error when nobody has the terminal open any more
 	}()
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()
@@ -65,46 +63,23 @@ func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
 	if err != nil {
 		t.Skipf("no terminals here: %v", err)
 	}
-	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := check.Value(unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)).OK(t)
 	check.OK(t, "IoctlSetPointerInt", unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0))
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keyboard, terminal
-}
-
-func (s *session) Write(text []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.screen.Write(text)
-}
-
-func (s *session) text() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.screen.String()
+	return keyboard, check.Value(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)).OK(t)
 }
 
 // see waits for a text on the screen.
 func (s *session) see(want string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(s.text(), want); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("the screen never shows %q:\n%s", want, s.text())
-		}
-	}
+	locktest.EventuallyOr(s.t, func() bool { return strings.Contains(s.screen.String(), want) }, func() string {
+		return fmt.Sprintf("the screen shows %q:\n%s", want, s.screen.String())
+	})
 }
 
 // press types keys.
 func (s *session) press(keys string) {
 	s.t.Helper()
-	if _, err := s.keyboard.WriteString(keys); err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, "WriteString", check.ErrorOf(s.keyboard.WriteString(keys)))
 }
 
 // ends waits for the end of the program.
@@ -114,7 +89,7 @@ func (s *session) ends(code int) {
 	defer kill.Stop()
 	_ = s.cmd.Wait()
 	if got := s.cmd.ProcessState.ExitCode(); got != code {
-		s.t.Errorf("exit code %d, want %d; the screen:\n%s", got, code, s.text())
+		s.t.Errorf("exit code %d, want %d; the screen:\n%s", got, code, s.screen.String())
 	}
 }
 
@@ -130,7 +105,7 @@ func TestCtrlCReachesTheCommandAndNotRedlatch(t *testing.T) {
 	s.press(ctrlC)
 	s.ends(42)
 	s.see("interrupted")
-	check.That(t, !strings.Contains(s.text(), "redlatch:"), "redlatch had something to say:\n%s", s.text())
+	check.That(t, !strings.Contains(s.screen.String(), "redlatch:"), "redlatch had something to say:\n%s", s.screen.String())
 }
 
 func TestCtrlZDoesNotSuspendTheCommand(t *testing.T) {
@@ -151,9 +126,7 @@ func TestCommandInAPipelineGetsTheTerminalWhenItAsks(t *testing.T) {
 	s.see("ready")
 	s.press("some words\n")
 	s.ends(0)
-	if got := pipe.String(); got != "got some words\n" {
-		t.Errorf("the pipe got %q", got)
-	}
+	check.Equal(t, pipe.String(), "got some words\n", "the pipe got")
 }
 
 // TestReleaseAsks: on a terminal the operator may mean a holder that came only just now.

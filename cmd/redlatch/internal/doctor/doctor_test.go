@@ -2,14 +2,12 @@ package doctor_test
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -56,13 +55,18 @@ func (all findings) wantNoFault(t *testing.T) {
 	}
 }
 
+func (all findings) wantOK(t *testing.T) {
+	t.Helper()
+	for _, f := range all {
+		check.That(t, f.Level == doctor.OK, "%+v, want ok", f)
+	}
+}
+
 func TestHealthy(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes")
 	all := examine(t, s.URL())
-	for _, f := range all {
-		check.That(t, f.Level == doctor.OK, "%+v, want ok", f)
-	}
+	all.wantOK(t)
 	for _, check := range []string{"round trip", "version", "role", "eviction", "persistence", "replicas", "rights", "publish", "clock", "locks", "deadlocks"} {
 		all.want(t, check, doctor.OK)
 	}
@@ -140,67 +144,14 @@ func TestRights(t *testing.T) {
 	all.wantNoFault(t)
 	all.want(t, "publish", doctor.OK)
 	all.want(t, "locks", doctor.OK)
-}
+	probe(t, as("redlatch")).wantOK(t)
 
-// TestRightsForTheJournal: a Redis user without the right to write it can do all else.
-func TestRightsForTheJournal(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
+	// One without the right to write the journal can do all else.
 	s.AllowUser("redlatch", append(append([]string{"on", ">hush"}, access.Rules(prefix, false)...), "-xadd")...)
-	u, _ := url.Parse(s.URL())
-	u.User = url.UserPassword("redlatch", "hush")
-	all := examine(t, u.String())
+	all = examine(t, as("redlatch"))
 	all.wantNoFault(t)
 	all.want(t, "journal", doctor.Note, "xadd", "redlatch doctor --acl")
 	all.want(t, "rights", doctor.OK)
-}
-
-// TestDeadlock names both processes, and what they hold and wait for.
-func TestDeadlock(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	ctx, giveUp := context.WithCancel(t.Context())
-	names := []string{"a", "b"}
-	var clients []*redlatch.Client
-	var held []*redlatch.Lease
-	for i, name := range names {
-		c := check.Value(redlatch.Open(ctx, s.URL(), redlatch.Options{Program: []string{"left", "right"}[i]})).OK(t)
-		defer c.Close()
-		l := check.Value(c.Mutex(name).Lock(ctx)).OK(t)
-		clients, held = append(clients, c), append(held, l)
-	}
-	var waits sync.WaitGroup
-	defer waits.Wait()
-	defer giveUp()
-	for i, l := range held {
-		waits.Go(func() { _, _ = clients[i].Mutex(names[1-i]).Lock(l.Context()) })
-	}
-	noted := func(c *redlatch.Client) bool { return s.Do("HLEN", "{redlatch:"+c.ID()+"}:notes") == "1" }
-	for deadline := time.Now().Add(30 * time.Second); !noted(clients[0]) || !noted(clients[1]); time.Sleep(10 * time.Millisecond) {
-		check.Must(t, !time.Now().After(deadline), "the waits are not noted")
-	}
-	examine(t, s.URL()).want(t, "deadlocks", doctor.Fault, `"left" (pid`, `"right" (pid`, `waits for "a"`, `waits for "b"`, "redlatch ls --deadlocks")
-}
-
-// die leaves a ticket in line for a mutex as a client does that was killed while it waited.
-func die(s *redistest.Server, name string, place int) {
-	ticket := fmt.Sprintf("Hmutex\tredlatch:grants:gone\t30000\t\tgone-%d", place)
-	s.Do("ZADD", "{redlatch:"+name+"}:queue", strconv.Itoa(place), ticket)
-}
-
-// TestAbandoned: a name for which only the dead wait is noted.
-func TestAbandoned(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	die(s, "a", 1)
-	partial := func(f doctor.Finding) bool { return strings.Contains(f.Found, "not at the rest") }
-	all := examine(t, s.URL())
-	for range 5 {
-		if slices.ContainsFunc(all, partial) { // in its time, as on a machine that starves it
-			all = examine(t, s.URL())
-		}
-	}
-	all.want(t, "locks", doctor.Note, `"a" is free`, "the next process that locks it")
 }
 
 func TestReplicas(t *testing.T) {
@@ -253,16 +204,16 @@ func TestCluster(t *testing.T) {
 	all := examine(t, where)
 	all.wantNoFault(t)
 	all.want(t, "cluster", doctor.OK, "state ok", "16384")
+	all = probe(t, where)
+	all.wantNoFault(t)
+	all.want(t, "publish", doctor.OK, "messages arrive")
 	for _, node := range nodes {
-		for deadline := time.Now().Add(30 * time.Second); !strings.Contains(node.Do("CLUSTER", "INFO"), "cluster_state:fail"); {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s does not notice that a slot has no node", node.Addr())
-			}
+		locktest.Eventually(t, node.Addr()+" notices that a slot has no node", func() bool {
 			for _, node := range nodes { // doctor may ask any; a late message of another can have it learn the slot again
 				_, _ = node.DoErr("CLUSTER", "DELSLOTS", "9000")
 			}
-			time.Sleep(10 * time.Millisecond)
-		}
+			return strings.Contains(node.Do("CLUSTER", "INFO"), "cluster_state:fail")
+		})
 	}
 	examine(t, where).want(t, "cluster", doctor.Fault)
 }
@@ -340,4 +291,5 @@ func TestNothingThere(t *testing.T) {
 	s := redistest.Start(t)
 	s.Kill()
 	examine(t, s.URL()).want(t, "reach", doctor.Fault, "connection refused")
+	probe(t, s.URL()).want(t, "reach", doctor.Fault, "check the address")
 }

@@ -22,7 +22,5 @@ func TestCaskHasEveryPage(t *testing.T) {
 			t.Errorf(".goreleaser.yaml does not list %s among the pages of the cask", filepath.Base(page))
 		}
 	}
-	if n := strings.Count(string(release), "- man/redlatch"); n != len(pages) {
-		t.Errorf(".goreleaser.yaml lists %d pages of the cask, and there are %d", n, len(pages))
-	}
+	check.Equal(t, strings.Count(string(release), "- man/redlatch"), len(pages), "pages of the cask in .goreleaser.yaml")
 }

@@ -189,9 +189,7 @@ func TestCursorStaysOnItsLock(t *testing.T) {
 	check.Must(t, name == "mail:digest", "the cursor is on %q", name)
 	for range fleet.Sorts {
 		press(m, "s")
-		if got := m.locks()[m.cursor].Name; got != name {
-			t.Errorf("sorted by %q, the cursor is on %q, before on %q", m.query.Sort, got, name)
-		}
+		check.Equal(t, m.locks()[m.cursor].Name, name, "sorted by %q, the cursor is on", m.query.Sort)
 	}
 	press(m, "G")
 	check.That(t, m.cursor == len(m.locks())-1, "G goes to %d", m.cursor)

@@ -18,10 +18,7 @@ import (
 func TestRegisterThatTakesALateWriteFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	text, err := json.Marshal(Plan{Deployment: "one", Kinds: []string{history.Mutex}, Workers: 2, TTL: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(json.Marshal(Plan{Deployment: "one", Kinds: []string{history.Mutex}, Workers: 2, TTL: time.Second})).OK(t)
 	check.OK(t, "WriteFile", os.WriteFile(filepath.Join(dir, planFile), text, 0o600))
 	file := check.Value(os.Create(filepath.Join(dir, "worker-1.1.jsonl"))).OK(t)
 	defer file.Close()

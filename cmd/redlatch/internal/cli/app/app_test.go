@@ -1,8 +1,12 @@
 package app
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestAgainCanBeTypedAndKeepsPasswordsBack(t *testing.T) {
@@ -18,8 +22,15 @@ func TestAgainCanBeTypedAndKeepsPasswordsBack(t *testing.T) {
 		{"redis://a redis://b redis://c", DefaultPrefix, "job", "redlatch --redis redis://a --redis redis://b --redis redis://c release job"},
 	} {
 		a := &App{Redis: strings.Fields(c.redis), Prefix: c.prefix}
-		if got := a.Again("release", c.name); got != c.want {
-			t.Errorf("again = %s, want %s", got, c.want)
-		}
+		check.Equal(t, a.Again("release", c.name), c.want, "again")
+	}
+}
+
+// TestAdviceOnASentinelThatIsWrong: it names a replica as the master, as it may during a failover.
+func TestAdviceOnASentinelThatIsWrong(t *testing.T) {
+	t.Parallel()
+	err := fmt.Errorf("%w: the redis role is not master", redlatch.ErrUnreachable) // as rueidis says it
+	if got := Advice(err, []string{"redis+sentinel://host/name"}); !strings.Contains(got, "Sentinel names a server that is no master") {
+		t.Errorf("Advice = %q, want it to tell of Sentinel", got)
 	}
 }

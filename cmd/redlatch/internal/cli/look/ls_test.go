@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestProgressBeginsAfterASecond: work that ends sooner is silent, and so is the progress after stop.
@@ -18,9 +20,7 @@ func TestProgressBeginsAfterASecond(t *testing.T) {
 			time.Sleep(took)
 			stop()
 			time.Sleep(time.Minute)
-			if said != want {
-				t.Errorf("said %d times in %v, want %d", said, took, want)
-			}
+			check.Equal(t, said, want, "how often it said something in %v", took)
 		})
 	}
 }

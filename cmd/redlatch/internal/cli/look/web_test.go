@@ -28,6 +28,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchweb"
 )
@@ -41,16 +42,10 @@ func TestStalledRequestEnds(t *testing.T) {
 		t.Fatal("a request may take for ever")
 	}
 	server.ReadTimeout = 100 * time.Millisecond
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Value(net.Listen("tcp", "127.0.0.1:0")).OK(t)
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
-	c, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(net.Dial("tcp", listener.Addr().String())).OK(t)
 	defer c.Close()
 	fmt.Fprint(c, "POST /release HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nname")
 	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
@@ -180,6 +175,11 @@ func TestNoPasswordIsTold(t *testing.T) {
 	}
 	status, body := get("hushann", strings.Replace(base, "https:", "http:", 1)+"/")
 	check.That(t, status == http.StatusBadRequest && strings.Contains(body, "HTTPS server"), "without TLS: %d %q", status, body)
+	redis.Do("SET", "redlatch:nightly", "by hand")
+	locktest.Eventually(t, "the dashboard shows what is in Redis", func() bool {
+		_, body := get("hushann", base+"/locks")
+		return strings.Contains(body, `data-key="nightly"`)
+	})
 	for _, gone := range []bool{false, true} {
 		if gone {
 			redis.Kill()

@@ -35,9 +35,7 @@ func TestBacklogDrainsWhatWasWritten(t *testing.T) {
 	fmt.Fprint(b, "one\n")
 	fmt.Fprint(b, "two\n")
 	b.drain(time.Minute)
-	if got := out.String(); got != "one\ntwo\n" {
-		t.Errorf("drained %q, want both lines", got)
-	}
+	check.Equal(t, out.String(), "one\ntwo\n", "drained")
 }
 
 // TestJSONOnATerminal: what cannot be seen, or is a command to a terminal, is spelled out in all JSON,
@@ -47,9 +45,7 @@ func TestJSONOnATerminal(t *testing.T) {
 	const text = "größe 日本 \"<b>\" \x1b[2J \u009b2J \u007f \u202e \u200b \u2028 \U000e0041 \n"
 	var out, errs bytes.Buffer
 	s := Streams{Stdout: &out, Stderr: &errs, Events: true}
-	if err := s.AnswerJSON(map[string]string{"message": text}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "AnswerJSON", s.AnswerJSON(map[string]string{"message": text}))
 	s.Emit(Event{Message: text})
 	for _, line := range []string{out.String(), errs.String()} {
 		var got struct{ Message string }
