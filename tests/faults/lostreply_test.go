@@ -19,32 +19,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// TestLostReplyToAPlaceInLineIsAdopted: the resent request must find its ticket, not take another.
-func TestLostReplyToAPlaceInLineIsAdopted(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	o, seen := help.Watched(help.Sluggish())
-	c := wire.Behind(t, p, o)
-	help.Hearing(t, s, c)
-	held := locktest.Lock(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
-
-	p.Swallow(wire.Replies)
-	result := help.GoLock(t.Context(), c.Mutex("a"))
-	locktest.Eventually(t, "a ticket in line", func() bool { return s.Do("ZCARD", help.QueueKey("a")) == "1" })
-	place := s.Do("ZRANGE", help.QueueKey("a"), "0", "-1", "WITHSCORES")
-	p.Heal()
-	seen.Await(t, redlatch.EventWait, "a", 0)
-	if got := s.Do("ZRANGE", help.QueueKey("a"), "0", "-1", "WITHSCORES"); got != place {
-		t.Errorf("line after the resend:\n%s\nwant it unchanged:\n%s", got, place)
-	}
-	token := held.Token()
-	locktest.Release(t, held)
-	help.WantNext(t, result, token)
-	help.AwaitFree(t, s, "a")
-	check.That(t, s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a")) == "0", "a line is left behind")
-}
-
 // TestDeadlineIsSoundUnderEveryDelay: etcd's client and rueidislock count from the reply.
 func TestDeadlineIsSoundUnderEveryDelay(t *testing.T) {
 	t.Parallel()

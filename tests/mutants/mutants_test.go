@@ -760,7 +760,7 @@ var mutants = []mutant{
 		"if extend(owner, ttl) then return inside_reply(owner) end\nif not", "if not", "TestLostReplyToTryLockIsAdopted"),
 	breaks("resent acquire that takes another place", "internal/protocol/script/lua/acquire.lua",
 		"redis.call('ZADD', QUEUE, 'NX', arrival, ticket)", "redis.call('ZADD', QUEUE, arrival, ticket)",
-		"TestLostReplyToAPlaceInLineIsAdopted"),
+		"TestVectors"),
 	breaks("newcomers overtake the line", "internal/protocol/script/lua/acquire.lua",
 		"if not tried and redis.call('EXISTS', QUEUE) == 0 then", "if true then", "TestEveryKindNewcomerFindsTheLine"),
 	breaks("free mutex whose line is overtaken", "internal/protocol/script/lua/mutex_acquire.lua",
