@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -75,23 +73,6 @@ func stillHeld(locks []held) (n int) {
 // releaseAll releases them.
 func releaseAll(locks []held) error {
 	return each(len(locks), openers, "unlocking", func(i int) error { locks[i].release(); return nil })
-}
-
-// each calls do for each number below n, on so many goroutines, of which each ends at its first error.
-func each(n, goroutines int, what string, do func(i int) error) error {
-	errs := make([]error, goroutines)
-	var all sync.WaitGroup
-	for o := range goroutines {
-		all.Go(func() {
-			for i := o; i < n && errs[o] == nil; i += goroutines {
-				errs[o] = do(i)
-			}
-		})
-	}
-	if err := within(patienceWithPeers+time.Duration(n)*2*time.Millisecond, what, all.Wait); err != nil {
-		return err
-	}
-	return errors.Join(errs...)
 }
 
 // memory is the heap and the stacks in use, in bytes.

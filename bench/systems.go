@@ -363,6 +363,23 @@ func within(limit time.Duration, what string, f func()) error {
 	}
 }
 
+// each calls do for each number below n, on so many goroutines, of which each ends at its first error.
+func each(n, goroutines int, what string, do func(i int) error) error {
+	errs := make([]error, goroutines)
+	var all sync.WaitGroup
+	for o := range goroutines {
+		all.Go(func() {
+			for i := o; i < n && errs[o] == nil; i += goroutines {
+				errs[o] = do(i)
+			}
+		})
+	}
+	if err := within(patienceWithPeers+time.Duration(n)*2*time.Millisecond, what, all.Wait); err != nil {
+		return err
+	}
+	return errors.Join(errs...)
+}
+
 // warm locks and unlocks once.
 func warm(l locker) error {
 	return each(1, 1, "the first lock", func(int) error {
