@@ -249,6 +249,9 @@ func TestOutcomes(t *testing.T) {
 			held := check.Value(course.Far.Mutex("held").Lock(t.Context())).OK(t)
 			course.Nodes[0].Do("RPUSH", locktest.StateKey("text"), "x")
 			o, seen := help.Watched(patient())
+			if does.want == redlatch.OutcomeNotReplicated { // which is asked once: a pause must not be in its way
+				o.RequestTimeout *= 3
+			}
 			c, links := course.Client(t, o)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
