@@ -88,14 +88,16 @@ func client(t *testing.T, s server, told *[]string) (*engine.Engine, *lock.Lock)
 // last of the answers from then on.
 func TestAttempt(t *testing.T) {
 	t.Parallel()
+	gone := []answers.Says{says(conn.Reply{})} // an extend finds no owner
+	tardy := []answers.Says{late(200*time.Millisecond, inside)}
 	for name, c := range map[string]struct {
 		wait     bool
 		ttl      time.Duration // 0 for ttl
 		limit    time.Duration // of the caller; 0 for none
 		acquires []answers.Says
 		polls    []answers.Says
-		gone     bool    // an extend finds no owner
-		want     []error // nil for a lease
+		renews   []answers.Says // nil for what extends
+		want     []error        // nil for a lease
 		told     string
 		after    time.Duration // give or take a tenth, and 100ms
 		asked    int           // to let the owner in
@@ -111,7 +113,7 @@ func TestAttempt(t *testing.T) {
 		"no right":              {acquires: []answers.Says{refuses("NOPERM")}, want: []error{}, told: "attempt failed", asked: 1, undone: true},
 		"nearly over":           {ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside)}, told: "attempt granted", after: 200 * time.Millisecond, asked: 1},
 		"over": {
-			ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside)}, gone: true,
+			ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside)}, renews: gone,
 			want: []error{fault.ErrUnreachable}, told: "attempt failed", after: 200 * time.Millisecond, asked: 1,
 		},
 		"waits: free":             {wait: true, acquires: []answers.Says{inside}, told: "attempt granted", asked: 1},
@@ -121,8 +123,17 @@ func TestAttempt(t *testing.T) {
 		"waits through an outage": {wait: true, acquires: []answers.Says{taken}, polls: []answers.Says{silent, silent, silent, granted}, told: "attempt wait unreachable reachable granted", after: heartbeat + timeout, asked: 2},
 		"waits without an answer": {wait: true, limit: time.Second, acquires: []answers.Says{silent}, want: []error{fault.ErrUnreachable}, told: "attempt failed", after: time.Second, asked: 1, undone: true},
 		"waits again": {
-			wait: true, ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside), inside}, gone: true,
+			wait: true, ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside), inside}, renews: gone,
 			told: "attempt granted", after: 200 * time.Millisecond, asked: 2,
+		},
+		// Every reply takes longer than the TTL: node-redlock returns locks that have expired already (node-redlock#296).
+		"never in time": {
+			ttl: 100 * time.Millisecond, acquires: tardy, renews: tardy,
+			want: []error{fault.ErrUnreachable}, told: "attempt failed", after: 400 * time.Millisecond, asked: 1,
+		},
+		"waits, never in time": {
+			wait: true, ttl: 100 * time.Millisecond, limit: 2100 * time.Millisecond, acquires: tardy, renews: tardy,
+			want: []error{fault.ErrTaken, context.DeadlineExceeded}, told: "attempt failed", after: 2100 * time.Millisecond, asked: 6, undone: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,10 +141,7 @@ func TestAttempt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := server{answers.New(nil)}
 				var mu sync.Mutex
-				n, next := map[string]int{}, map[string][]answers.Says{"acquire": c.acquires, "await": c.polls}
-				if c.gone {
-					next["renew"] = []answers.Says{says(conn.Reply{})}
-				}
+				n, next := map[string]int{}, map[string][]answers.Says{"acquire": c.acquires, "await": c.polls, "renew": c.renews}
 				s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
 					mu.Lock()
 					say := answers.Yes

@@ -295,7 +295,9 @@ func TestTheWordOfForce(t *testing.T) {
 	})
 }
 
-// TestReleaseFollowsTheExtend: a release begins when the extend under way has its answer.
+// TestReleaseFollowsTheExtend: a release begins when the extend under way has its answer. A renewal that is
+// armed, or answered, after the release keeps a lock that nobody has, or reports a loss that is none
+// (redisson#7272, redis-semaphore#205, DistributedLock#287, spring-integration#10513).
 func TestReleaseFollowsTheExtend(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		answer := make(chan struct{})
@@ -339,7 +341,8 @@ func TestDetachedStays(t *testing.T) {
 	})
 }
 
-// TestMaxHold: a lease that has reached its age is not extended, and ends by its deadline.
+// TestMaxHold: a lease that has reached its age is not extended, and ends by its deadline. Without a bound
+// on renewals a lock stays with work that hangs (RedLock.net#68, DistributedLock#169).
 func TestMaxHold(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		l := h.begin(t, "a", lock.Terms{TTL: time.Minute, MaxHold: 2 * time.Minute, Renews: true})
