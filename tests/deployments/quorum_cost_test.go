@@ -68,6 +68,20 @@ func countingQuorum(t *testing.T, nodes []*redistest.Server, o redlatch.Options)
 	return c, over
 }
 
+// TestQuorumRequestsGoTogether: the requests of many goroutines to one node leave in pipelines.
+func TestQuorumRequestsGoTogether(t *testing.T) {
+	t.Parallel()
+	const goroutines, turns = 64, 20
+	c, over := countingQuorum(t, help.StartNodes(t, 5), help.Sluggish())
+	help.Cycles(t, c, goroutines, turns)
+	for i, k := range over {
+		const requests = 2 * goroutines * turns
+		batches := k.Count("mutex vote") + k.Count("mutex release")
+		t.Logf("node %d: %d requests in %d pipelines", i, requests, batches)
+		check.That(t, batches <= requests*2/3, "node %d: %d requests in %d pipelines, want fewer", i, requests, batches)
+	}
+}
+
 // TestQuorumRenewalsGoTogether: the renewals of leases that were acquired at about the same time
 // leave together, to each node by itself.
 func TestQuorumRenewalsGoTogether(t *testing.T) {
