@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -495,5 +496,21 @@ func TestCountDownOfProcesses(t *testing.T) {
 	stopped.Resume()
 	if r := stopped.Next(); !r.Done {
 		t.Errorf("a waiter that slept through the end of its round says %+v, want it done", r)
+	}
+
+	again := worker.Start(t, awaits)
+	help.WantWaiters(t, s, "d", 1)
+	again.Kill()
+	locktest.Eventually(t, "the server sees the connection closed", func() bool {
+		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), again.Client)
+	})
+	late := worker.Start(t, awaits)
+	locktest.Eventually(t, "the dead waiter is dropped by the next", func() bool {
+		info, err := c.Inspect(t.Context(), "d")
+		return err == nil && len(info.Waiters) == 1 && info.Waiters[0].Client == late.Client
+	})
+	s.Do("FLUSHALL")
+	if r := late.Next(); r.Done || !strings.Contains(r.Failure, redlatch.ErrNotSet.Error()) {
+		t.Errorf("after FLUSHALL the waiter says %+v, want ErrNotSet", r)
 	}
 }

@@ -121,6 +121,25 @@ func TestLossClosesNoLock(t *testing.T) {
 	})
 }
 
+// TestMaxHoldOfWorkAroundOther: an inner lease extends the entry that it shares with an outer one, which
+// has reached its MaxHold, and is released. The outer one ends, and the lock is free within another TTL.
+func TestMaxHoldOfWorkAroundOther(t *testing.T) {
+	withLosses(t, func(t *testing.T, _ *lossy, one, other *redlatch.Client) {
+		begun := time.Now()
+		r := one.ReentrantMutex("r").With(redlatch.LockOptions{TTL: brief.TTL, MaxHold: 20 * time.Second})
+		outer := check.Value(r.Lock(t.Context())).OK(t)
+		time.Sleep(19 * time.Second)
+		inner := check.Value(r.Lock(outer.Context())).OK(t)
+		for time.Since(begun) < 25*time.Second {
+			time.Sleep(time.Until(outer.Deadline()) - time.Second/2)
+		}
+		check.OK(t, "Release", inner.Release(t.Context()))
+		free := check.Value(other.ReentrantMutex("r").Lock(t.Context())).OK(t)
+		check.That(t, time.Since(begun) <= 31*time.Second, "the lock is free after %v", time.Since(begun))
+		check.OK(t, "Release", free.Release(t.Context()))
+	})
+}
+
 // TestDepthAfterAReleaseIsRepeated: an entry whose release is called again, since it had no answer, counts
 // as one that has left.
 func TestDepthAfterAReleaseIsRepeated(t *testing.T) {

@@ -103,7 +103,8 @@ func TestLostRequestsOfAWait(t *testing.T) {
 }
 
 // TestLostRequestsOfACallerWhoGivesUp: what a wait left in line, or was granted at the last moment,
-// is cleaned up, also if those requests meet a mishap.
+// is cleaned up, also if those requests meet a mishap. (redis/rueidis#1010 leaks a lock when a call is
+// cancelled; spring-integration#9412 believed it had acquired.)
 func TestLostRequestsOfACallerWhoGivesUp(t *testing.T) {
 	trial.EachSubject(t, func(rs *trial.Trials, p trial.Subject) {
 		for _, m := range trial.Mishaps() {
@@ -121,6 +122,8 @@ func TestLostRequestsOfACallerWhoGivesUp(t *testing.T) {
 }
 
 // TestContextEndsBeforeTheReply: the error is the context's, since no lock and no server is the reason.
+// What was granted goes back. (redsync's clean-up uses the context that is done, so its key stays for the
+// whole TTL; redlock-rb#76 and redis/rueidis#1010 leave it, too.)
 func TestContextEndsBeforeTheReply(t *testing.T) {
 	t.Parallel()
 	rs := trial.NewCourse(t, 1).At(t)

@@ -214,3 +214,20 @@ func TestReleaseHeedsNoContext(t *testing.T) {
 	check.Nil(t, "Release", l.Release(ctx))
 	check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "the lock is still there")
 }
+
+// TestMaxWait bounds the wait and nothing else (bsm/redislock bounds it by the TTL).
+func TestMaxWait(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := s.Client(t, help.Sluggish())
+		m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second})
+		held := locktest.Lock(t, m)
+		began := time.Now()
+		if l, err := m.Lock(t.Context()); !help.IsAll(err, redlatch.ErrTaken, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("Lock = %v, %v after %v, want ErrTaken and context.DeadlineExceeded after 1s", l, err, time.Since(began))
+		}
+		check.That(t, held.Context().Err() == nil, "MaxWait ended the lease's context: %v", held.Context().Err())
+		locktest.Release(t, held)
+		s.WantNothingLeft("a")
+	})
+}

@@ -396,6 +396,30 @@ func TestExtendToLessThanTheTTL(t *testing.T) {
 	})
 }
 
+// TestExtendToAndTheWatchdog: it goes on as often as before, shortens nothing, and finds out that
+// the lease was deleted.
+func TestExtendToAndTheWatchdog(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		const ttl = 600 * time.Millisecond
+		o, seen := help.Watched(help.Brisk(ttl))
+		c := s.Client(t, o)
+		l := locktest.Lock(t, c.Mutex("a"))
+		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), time.Hour))
+		extended := len(seen.Of(redlatch.EventExtended, "a"))
+		const thirds = 30
+		time.Sleep(thirds * ttl / 3)
+		// Each is due after a third of the TTL, less a hundredth and 2 ms, give or take a tenth.
+		if n := len(seen.Of(redlatch.EventExtended, "a")) - extended; n < thirds*8/10 || n > thirds*12/10 {
+			t.Errorf("the watchdog extended %d times in %d thirds of the TTL, want as often as before", n, thirds)
+		}
+		wantLength(t, c, l, time.Hour-time.Minute-11*ttl, time.Hour-10*ttl)
+		s.Lose("a")
+		lost := help.WantLost(t, l)
+		check.That(t, lost.Reason == redlatch.LossDeleted, "lost for the reason %v, want LossDeleted", lost.Reason)
+	})
+}
+
 // TestExtendToOutlastsAnOutage: while Redis is silent for longer than the TTL the lease is held,
 // and it is released afterwards.
 func TestExtendToOutlastsAnOutage(t *testing.T) {

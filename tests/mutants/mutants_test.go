@@ -44,7 +44,7 @@ var mutants = []mutant{
 	breaks("refused extends that may have been done", "internal/engine/lease/extend.go",
 		"return !retry.RefusesWrites(err)", "return err != nil", "TestRefusedExtends"),
 	breaks("entry that lasts for a lease which led before", "internal/engine/lease/nest.go",
-		"	next.outlasts = next.outlasts || old.outlasts || longer", "	next.outlasts = false && longer", "TestLastEntryAfterAnExtend"),
+		"	next.outlasts = next.outlasts || old.outlasts || longer", "	next.outlasts = false && longer", "TestMaxHoldOfWorkAroundOther"),
 	breaks("lease that leaves its visit twice", "internal/engine/lease/nest.go",
 		"	l.counted = true\n", "", "TestDepthAfterAReleaseIsRepeated"),
 	breaks("gone entry of which the others hear nothing", "internal/engine/lease/loss.go",

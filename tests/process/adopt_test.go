@@ -561,6 +561,22 @@ func TestAdoptTellsObservers(t *testing.T) {
 	check.Nil(t, "Release", l.Release(t.Context()))
 }
 
+// TestAdoptAsAsked: the options are those of the client under those of the call.
+func TestAdoptAsAsked(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		const ttl = 100 * time.Millisecond
+		c := s.Client(t, help.Sluggish())
+		text := help.Detach(t, locktest.Lock(t, c.Mutex("a")))
+		l := check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off})).OK(t)
+		if left := l.Remaining(); left > ttl {
+			t.Errorf("%v are left of a lease that was adopted for %v", left, ttl)
+		}
+		help.WantLostAtDeadline(t, l)
+		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
+	})
+}
+
 // TestAdoptRefusesWhatTheKindRefuses: what an acquisition of a kind refuses, from the call or from the
 // client, so does Adopt, and the text stays good. A minimal hold would leave a slot or a job shut.
 // A run that began in one process and ended in another uses the window up as any other.

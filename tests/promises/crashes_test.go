@@ -32,7 +32,8 @@ func TestAdoptAfterKill(t *testing.T) {
 // TestCrashedHolderCostsItsLease: "A crashed holder costs the others at most what was left of its
 // lease: the first in line asks again 5 ms after that. A waiter that becomes the first is told when
 // that is": when the one before it was served, or gave up. It is the same for callers that do not
-// wait. For a slot, its rest is added, which is a TTL.
+// wait. For a slot, its rest is added, which is a TTL. (An unlock that never comes leaves waiters asleep:
+// redisson#3730, #3829, #763.)
 func TestCrashedHolderCostsItsLease(t *testing.T) {
 	const ttl = 2400 * time.Millisecond
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {

@@ -216,8 +216,8 @@ func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// TestEveryKindServerForgets: the server loses everything while one holds and another waits. The
-// waiter gets in with a larger token, and the holder is told. (rueidislock looped without end on the
+// TestEveryKindServerForgets: the server loses everything while one holds and others wait, in its process
+// and in another. All are served, each with a larger token, and the holder is told. (rueidislock looped without end on the
 // invalidation that a FLUSHALL sends; Redisson's waiters are not woken when the key is deleted by hand,
 // redisson#3730, and it drops a lost lock from its list and tells nobody, redisson#4698.)
 func TestEveryKindServerForgets(t *testing.T) {
@@ -231,14 +231,27 @@ func TestEveryKindServerForgets(t *testing.T) {
 			help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 				// The holder is told at its next extend, after a third of the TTL: a pause of the
 				// machine does not cost it the lease. The waiter finds out at its heartbeat.
-				one, other := locktest.Open(t, s.URL(), help.Brisk(9*time.Second)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+				o, seen := help.Watched(help.Brisk(9 * time.Second))
+				one, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 				held := help.Enter(t, help.LockOf(one, kind))
-				token := held.Token()
-				next := help.GoEnter(t.Context(), help.LockOf(other, kind))
-				locktest.InLine(t, s, held.Name(), 1)
+				token, waits := held.Token(), make(chan help.Outcome, 3)
+				for i, c := range []*redlatch.Client{other, one, one} {
+					go func() { waits <- <-help.GoEnter(t.Context(), help.LockOf(c, kind)) }()
+					if c == other {
+						locktest.InLine(t, s, held.Name(), 1)
+					} else {
+						seen.Await(t, redlatch.EventWait, held.Name(), i-1)
+					}
+				}
 				forget(s)
-				help.WantSuccessor(t, s, next, token)
+				for range 3 {
+					l := help.Await(t, waits)
+					check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
+					token = l.Token()
+					locktest.Release(t, l)
+				}
 				help.WantLost(t, held)
+				help.AwaitNothingLeft(t, s, held.Name())
 			})
 		})
 	}

@@ -145,6 +145,7 @@ func (r *Trial) GiveUp(p Subject, m wire.Mishap, wait, clean wire.Hits, race boo
 func (r *Trial) OwnContext(p Subject, acquire Acquisition, m wire.Mishap, at wire.Hits) {
 	ctx := r.ending(m, at)
 	got, err := acquire(ctx, r.Near, r.Name)
+	r.wantOwn(m, at, err)
 	switch {
 	case err == nil: // it was over before
 		r.WantReleaseError(got.Release(context.Background()))
@@ -152,6 +153,13 @@ func (r *Trial) OwnContext(p Subject, acquire Acquisition, m wire.Mishap, at wir
 		r.Errorf("an acquisition of a free lock whose context ended = %v, want context.Canceled and not ErrTaken", err)
 	}
 	r.WantFree(p, false)
+}
+
+// wantOwn checks an error where the first request was granted and heard, just when the context had ended:
+// what was granted goes back.
+func (r *Trial) wantOwn(m wire.Mishap, at wire.Hits, err error) {
+	r.Helper()
+	check.That(r, !m.Answers || !at.Hit(0) || errors.Is(err, context.Canceled), "a context ended at the grant, and the error is %v, want context.Canceled", err)
 }
 
 // ending is a context that these requests end.
@@ -229,6 +237,7 @@ func (r *Trial) wantNoRun() {
 // OnceOwnContext has the caller's context end while a request of its start of a job is under way.
 func (r *Trial) OnceOwnContext(m wire.Mishap, at wire.Hits) {
 	ran, err := Hourly(r.Near, r.Name).Do(r.ending(m, at), func(context.Context, *redlatch.Lease) error { return nil })
+	r.wantOwn(m, at, err)
 	if ran {
 		return
 	}
