@@ -124,7 +124,7 @@ func waysIn() map[string]func(*testing.T, kindtest.Lock) <-chan help.Outcome {
 // hour: its connection is open, so publishing to it succeeds. Of a slot, its rest follows, which is a
 // TTL, and so is short here. When it wakes it does not believe in that grant, but stands in line again.
 func TestSuspendedWaiterCostsItsHorizon(t *testing.T) {
-	const heartbeat = 400 * time.Millisecond
+	const heartbeat = 800 * time.Millisecond // three of which outlast a pause of this machine
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		for way, wait := range waysIn() {
 			t.Run(way, func(t *testing.T) {

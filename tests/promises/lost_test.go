@@ -230,9 +230,10 @@ func TestEveryKindServerForgets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 				// The holder is told at its next extend, after a third of the TTL: a pause of the
-				// machine does not cost it the lease. The waiter finds out at its heartbeat.
-				o, seen := help.Watched(help.Brisk(9 * time.Second))
-				one, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+				// machine does not cost it the lease. The waiters find out at their heartbeats.
+				o, seen := help.Watched(help.Attentive())
+				o.Lock.TTL = 9 * time.Second
+				one, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Attentive())
 				held := help.Enter(t, help.LockOf(one, kind))
 				token, waits := held.Token(), make(chan help.Outcome, 3)
 				for i, c := range []*redlatch.Client{other, one, one} {
