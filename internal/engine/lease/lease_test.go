@@ -296,7 +296,7 @@ func TestTheWordOfForce(t *testing.T) {
 }
 
 // TestReleaseFollowsTheExtend: a release begins when the extend under way has its answer. A renewal that is
-// armed, or answered, after the release keeps a lock that nobody has, or reports a loss that is none
+// armed, or answered, after the release keeps a lock that no program has, or reports a loss that is none
 // (redisson#7272, redis-semaphore#205, DistributedLock#287, spring-integration#10513).
 func TestReleaseFollowsTheExtend(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
