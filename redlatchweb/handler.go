@@ -48,7 +48,9 @@ func (h *Handler) picture(ctx context.Context, in fleet.Interest) *fleet.Picture
 	stop := h.poller.Watch(in)
 	defer stop()
 	start := time.Now()
-	if last, _ := h.poller.Picture(); in == (fleet.Interest{}) && (time.Since(last.Made) < 2*h.options.Interval || time.Since(last.Taken) < last.Pause+last.Took) {
+	last, _ := h.poller.Picture()
+	known := !last.Taken.IsZero() || last.Found > 0 || last.Err != nil // else it has no more than a name that a viewer opened
+	if known && in == (fleet.Interest{}) && (time.Since(last.Made) < 2*h.options.Interval || time.Since(last.Taken) < last.Pause+last.Took) {
 		return last
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.patience)

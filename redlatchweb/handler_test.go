@@ -341,6 +341,17 @@ func TestAttacks(t *testing.T) {
 	check.That(t, lease.Held() && check.Value(d.client.Inspect(t.Context(), "n")).OK(t).Holders[0].Owner == lease.Owner(), "the lock was released")
 }
 
+// TestFirstPageAfterThatOfALock: a page that is asked for while the first look is under way waits for it,
+// also when the poller has looked at the lock of another page by then.
+func TestFirstPageAfterThatOfALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := made(t, canned{locks: contended, slow: time.Second}, Options{})
+		_ = answerTo(h, "/lock?name=none")
+		page := answerTo(h, "/locks")
+		check.That(t, !strings.Contains(page, "The first look is under way"), "the page shows nothing yet: %.3000s", page)
+	})
+}
+
 // TestPagesHaveABound: however many holders, slots and deadlocks there are, a page is not long, and says
 // how many it leaves out.
 func TestPagesHaveABound(t *testing.T) {

@@ -33,6 +33,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("page that shows nothing while the first look is under way", "redlatchweb/handler.go",
+		"if known && in ==", "if (known || true) && in ==", "TestFirstPageAfterThatOfALock"),
 	breaks("extend whose last copy was refused, and one before it done", "internal/engine/lease/extend.go",
 		"	if err != nil && answer.Resent {", "	if false {", "TestExtendOfWhichTheLastCopyIsRefused"),
 	breaks("last entry that goes before its lock", "internal/protocol/script/lua/reentrant.lua",
