@@ -17,14 +17,18 @@ type T interface {
 // Nil checks that a call returned no error.
 func Nil(t T, call string, err error) {
 	t.Helper()
-	That(t, err == nil, "%s = %v, want nil", call, err)
+	if err != nil {
+		t.Errorf("%s = %v, want nil", call, err)
+	}
 }
 
 // Error checks that a call returned an error that matches all of those that are wanted.
 func Error(t T, call string, err error, wanted ...error) {
 	t.Helper()
 	for _, w := range wanted {
-		That(t, errors.Is(err, w), "%s = %v, want %q", call, err, w)
+		if !errors.Is(err, w) {
+			t.Errorf("%s = %v, want %q", call, err, w)
+		}
 	}
 }
 
@@ -61,14 +65,18 @@ func Must(t T, holds bool, format string, args ...any) {
 // OK is [Nil] for a call without which the test cannot go on.
 func OK(t T, call string, err error) {
 	t.Helper()
-	Must(t, err == nil, "%s = %v, want nil", call, err)
+	if err != nil {
+		t.Fatalf("%s = %v, want nil", call, err)
+	}
 }
 
 // Refusal is [Error] for a call without which the test cannot go on.
 func Refusal(t T, call string, err error, wanted ...error) {
 	t.Helper()
 	for _, w := range wanted {
-		Must(t, errors.Is(err, w), "%s = %v, want %q", call, err, w)
+		if !errors.Is(err, w) {
+			t.Fatalf("%s = %v, want %q", call, err, w)
+		}
 	}
 }
 
@@ -88,7 +96,9 @@ func Value[V any](value V, err error) Result[V] { return Result[V]{value, err} }
 // fail.
 func (r Result[V]) OK(t T) V {
 	t.Helper()
-	Must(t, r.err == nil, "the error is %v, want nil", r.err)
+	if r.err != nil {
+		t.Fatalf("the error is %v, want nil", r.err)
+	}
 	return r.value
 }
 

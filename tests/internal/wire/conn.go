@@ -128,6 +128,14 @@ func (m *Mortal) Die(
 	return owner
 }
 
+// Deaf is a connection whose subscription is up, and whose messages are lost.
+type Deaf struct{ conn.Conn }
+
+// Subscribe implements [conn.Conn].
+func (d Deaf) Subscribe(ctx context.Context, channel string, up func(), _ func(string)) error {
+	return d.Conn.Subscribe(ctx, channel, up, func(string) {})
+}
+
 // Belated is a connection whose subscriptions fail, and are told to be confirmed after that.
 type Belated struct {
 	conn.Conn
@@ -280,3 +288,25 @@ var CommandOf = conn.NewScript("command of a test", `local function text(reply)
   return table.concat(lines, '\n')
 end
 return text(redis.call(unpack(ARGV)))`)
+
+// Airport is a connection that counts the requests under way, and lets none through before its gate
+// opens.
+type Airport struct {
+	conn.Conn
+	Gate  chan struct{}
+	aloft atomic.Int64
+	Most  atomic.Int64 // of them at once
+}
+
+// Eval implements [conn.Conn].
+func (a *Airport) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	n := a.aloft.Add(int64(len(calls)))
+	defer a.aloft.Add(-int64(len(calls)))
+	for most := a.Most.Load(); n > most && !a.Most.CompareAndSwap(most, n); most = a.Most.Load() {
+	}
+	select {
+	case <-a.Gate:
+	case <-ctx.Done():
+	}
+	return a.Conn.Eval(ctx, calls...)
+}
