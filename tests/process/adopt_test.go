@@ -243,46 +243,30 @@ func TestAdoptWhoseReplyIsLate(t *testing.T) {
 	locktest.Release(t, l)
 }
 
-// TestAdoptOnce: of many that use one text at once, one gets the lease. If it is taken by force at the same
-// moment, one gets it or none, and the next token is larger.
+// TestAdoptOnce: of many that use one text at once, one gets the lease.
 func TestAdoptOnce(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		text := help.Detach(t, help.Enter(t, help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind)))
 		clients := help.Several(t, s, 3, help.Sluggish())
-		for _, forced := range []bool{false, true} {
-			first := help.Enter(t, help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind))
-			name, token := first.Name(), first.Token()
-			text := help.Detach(t, first)
-			var mu sync.Mutex // guards leases
-			var leases []*redlatch.Lease
-			var all sync.WaitGroup
-			for n := range 12 {
-				all.Go(func() {
-					l, err := clients[n%3].Adopt(t.Context(), text, redlatch.LockOptions{})
-					if err != nil {
-						check.Error(t, "Adopt", err, redlatch.ErrNotHeld)
-						return
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					leases = append(leases, l)
-				})
-			}
-			if forced {
-				all.Go(func() {
-					check.Nil(t, "ForceRelease", check.ErrorOf(clients[0].ForceRelease(t.Context(), name, redlatch.ForceOptions{})))
-				})
-			}
-			all.Wait()
-			check.Must(t, len(leases) == 1 || forced && len(leases) == 0, "%d leases from one text, forced: %t", len(leases), forced)
-			for _, l := range leases {
-				err := l.Release(t.Context())
-				check.That(t, err == nil || forced && errors.Is(err, redlatch.ErrNotHeld), "Release = %v, forced: %t", err, forced)
-			}
-			help.AwaitNothingLeft(t, s, name)
-			next := help.Enter(t, help.LockOf(clients[0], kind))
-			check.That(t, next.Token() > token, "token %d after %d", next.Token(), token)
-			locktest.Release(t, next)
+		var mu sync.Mutex // guards leases
+		var leases []*redlatch.Lease
+		var all sync.WaitGroup
+		for n := range 12 {
+			all.Go(func() {
+				l, err := clients[n%3].Adopt(t.Context(), text, redlatch.LockOptions{})
+				if err != nil {
+					check.Error(t, "Adopt", err, redlatch.ErrNotHeld)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				leases = append(leases, l)
+			})
 		}
+		all.Wait()
+		check.Must(t, len(leases) == 1, "%d leases from one text, want 1", len(leases))
+		locktest.Release(t, leases[0])
+		help.AwaitNothingLeft(t, s, leases[0].Name())
 	})
 }
 
