@@ -73,7 +73,7 @@ func TestManyNamesOfAClusterShareConnections(t *testing.T) {
 					locktest.Release(t, next)
 					continue
 				}
-				// Who holds it is told over its shard, too, when it is taken away.
+				// The holder is told over its shard, too, when the lock is taken away.
 				check.Nil(t, "ForceRelease", check.ErrorOf(holder.ForceRelease(t.Context(), next.Name(), redlatch.ForceOptions{})))
 				help.Receive(t, next.Context().Done(), "the holder's lease")
 			}

@@ -310,7 +310,7 @@ func TestJobOfAProcessThatDied(t *testing.T) {
 		check.That(t, !help.RunJob(t, trial.Hourly(other, "a"), nil), "a run beside another")
 		process.Kill()
 		check.Error(t, "Do", <-over, redlatch.ErrNotHeld)
-		time.Sleep(time.Second) // by then its lease is over in Redis, too
+		time.Sleep(time.Second) // the lease of the dead process is over in Redis, too
 		check.That(t, !help.RunJob(t, trial.Hourly(other, "a"), nil), "a second run in the window")
 	})
 }

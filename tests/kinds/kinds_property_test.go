@@ -230,7 +230,7 @@ func (m *kindModel) enter(t *rapid.T, w wish, l *redlatch.Lease, detail string) 
 	return h
 }
 
-// enters notes who has an entry of its own, and a new token unless its owner was inside.
+// enters notes an acquisition that has an entry of its own. Its token is new unless its owner was inside.
 func (m *kindModel) enters(t *rapid.T, h *party) {
 	token, again := h.lease.Token(), h.who != "" && len(m.inside) > 0
 	check.Must(t, token >= m.token && token == m.token == again, "token %d after %d, entering again %t", token, m.token, again)
@@ -245,8 +245,8 @@ func (m *kindModel) next(t *rapid.T) {
 	})
 }
 
-// cancel takes somebody out of the line, who may have been in the way of others. Those who gave up
-// lowered everybody's times in Redisson's fair queue, or stayed in it (redisson#1104, #6150).
+// cancel takes a waiter out of the line, which may have been in the way of others. Waiters that gave up
+// lowered the times of all others in Redisson's fair queue, or stayed in it (redisson#1104, #6150).
 func (m *kindModel) cancel(t *rapid.T) {
 	if len(m.line) == 0 {
 		t.Skip("nobody waits")
@@ -290,7 +290,7 @@ func (m *kindModel) wake(t *rapid.T) {
 	}
 }
 
-// force takes the lock from somebody, whom it names. The only holder of a mutex need not be named.
+// force takes the lock from a holder, which it names. The only holder of a mutex need not be named.
 func (m *kindModel) force(t *rapid.T) {
 	h := m.someone(t)
 	owner := h.owner

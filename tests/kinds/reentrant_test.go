@@ -57,7 +57,7 @@ func TestEntryThatDiedIsNotCounted(t *testing.T) {
 	leaves := enter(10 * time.Minute)
 	enter(20 * time.Minute)
 	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "3", "count")
-	s.Do("HSET", help.InsideKey("a"), dies, "1\tme") // whose time is over
+	s.Do("HSET", help.InsideKey("a"), dies, "1\tme") // an entry of a lease that has ended
 	locktest.Release(t, leaves)
 	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "1", "count: one left, one died")
 	check.Nil(t, "ForceRelease of all entries of an owner", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "me"})))

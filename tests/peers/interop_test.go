@@ -98,8 +98,8 @@ func wantFreeKey(t *testing.T, s *redistest.Server, key string) {
 	})
 }
 
-// TestForeignReleaseIsNoticed: other libraries delete the key, or it expires, and nobody is told, so
-// the first in line has to look, and it alone.
+// TestForeignReleaseIsNoticed: other libraries delete the key, or it expires, and no message tells the
+// waiters. So the first in line has to look, and it alone.
 func TestForeignReleaseIsNoticed(t *testing.T) {
 	t.Parallel()
 	for _, other := range foreigners {

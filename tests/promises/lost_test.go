@@ -219,7 +219,7 @@ func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 // TestEveryKindServerForgets: the server loses everything while one holds and others wait, in its process
 // and in another. All are served, each with a larger token, and the holder is told. (rueidislock looped without end on the
 // invalidation that a FLUSHALL sends; Redisson's waiters are not woken when the key is deleted by hand,
-// redisson#3730, and it drops a lost lock from its list and tells nobody, redisson#4698.)
+// redisson#3730, and it drops a lost lock from its list and tells no holder, redisson#4698.)
 func TestEveryKindServerForgets(t *testing.T) {
 	forget := map[string]func(*redistest.Server){
 		"flush":              func(s *redistest.Server) { s.Do("FLUSHALL") },

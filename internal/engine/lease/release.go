@@ -86,8 +86,9 @@ func (l *Lease) askGone(ctx context.Context) script.Gone {
 }
 
 // beginRelease ends the lease for the program and waits for the extend under way, so that no extend
-// follows a release. The release is then under way until finishRelease. It returns the state
-// before, and when the lease ended. If there is nothing to release, as while others share its entry, err is what Release returns.
+// follows a release. The release is then under way until finishRelease. It returns the state before,
+// and when the lease ended. If there is nothing to release, as while others share its entry, err is
+// what Release returns.
 func (l *Lease) beginRelease() (begun bool, was state, now clock.Reading, err error) {
 	l.mu.Lock()
 	for l.pending && !l.accompanied() {

@@ -45,7 +45,7 @@ func login(t *testing.T, stdout io.Writer, args ...string) *session {
 	seen := make(chan struct{})
 	go func() {
 		defer close(seen)
-		_, _ = io.Copy(&s.screen, keyboard) // ends with an error when nobody has the terminal open any more
+		_, _ = io.Copy(&s.screen, keyboard) // ends with an error when no process has the terminal open any more
 	}()
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()

@@ -110,8 +110,8 @@ func Run(ctx context.Context, c Config) (Verdict, error) {
 	return r.history.verdict(&r.counter, c.Workers), errors.Join(errs...)
 }
 
-// newRun begins a demo, under a prefix of its own, so that demos on a shared
-// server leave each other alone. All that stays behind is the fence key, for an hour.
+// newRun begins a demo, under a prefix of its own, so that demos on a shared server leave each other
+// alone. All that stays behind is the fence key, for an hour.
 func newRun(c Config) *run {
 	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: TTL(c.Duration)}
 }

@@ -266,10 +266,12 @@ func killWorker(ctx context.Context, r *run, p *post) (int64, string, error) {
 	return 1, name, err
 }
 
+// stall gives the lane back before the stall is over, and the worker after it. It is tempting to give
+// both back at once: on a slow machine the few kills of a run then ended each of its few stalls.
 func stall(ctx context.Context, r *run) (int64, string, error) {
 	if p := r.crew.claim(ctx); p != nil {
 		p.tell(worker.Order{Do: "stall"})
-		p.busy.Unlock()
+		time.AfterFunc(2*r.plan.TTL, p.busy.Unlock) // it takes 1.5 TTLs at most, from the next lease on
 		pause(ctx, rand.N(r.plan.TTL))
 	}
 	return byWorker, "", nil
