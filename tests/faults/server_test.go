@@ -351,7 +351,7 @@ func lessens(t *testing.T, nodes []*redistest.Server, url string, commands []str
 					wantTold(l.Kind, err)
 				}
 			}
-			for call, use := range uses {
+			for call, use := range kindtest.Uses() {
 				wantTold(call, use(locktest.Within(t, 500*time.Millisecond), c, all, command+" "+call))
 			}
 			for _, l := range kindtest.Locks(all, command) {
@@ -383,119 +383,6 @@ func TestRecordsOfAUserWhoMayNotLetKeysExpire(t *testing.T) {
 	check.Error(t, "Extend", l.Extend(t.Context()), redlatch.ErrNotHeld)
 	help.Receive(t, trouble, "the journal's error")
 	help.WantExpiry(t, s)
-}
-
-// uses is what a client does beside acquiring, extending and releasing a lock. all is another client.
-var uses = map[string]func(ctx context.Context, c, all *redlatch.Client, name string) error{
-	"MultiMutex": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
-		return c.MultiMutex(name, name+"2").Do(ctx, func(context.Context, *redlatch.MultiLease) error { return nil })
-	},
-	"Lock of what is held": func(ctx context.Context, c, all *redlatch.Client, name string) error {
-		return all.Mutex(name).Do(ctx, func(ctx context.Context, _ *redlatch.Lease) error {
-			return check.ErrorOf(c.Mutex(name).Lock(ctx))
-		})
-	},
-	"Detach and Adopt": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
-		return whileHeld(ctx, c.Mutex(name), func(l *redlatch.Lease) error {
-			text, err := l.Detach(ctx)
-			if err == nil {
-				_, err = c.Adopt(ctx, text, redlatch.LockOptions{})
-			}
-			return err
-		})
-	},
-	"TakeByForce": func(ctx context.Context, c, all *redlatch.Client, name string) error {
-		return whileHeld(ctx, all.Mutex(name), func(l *redlatch.Lease) error {
-			return check.ErrorOf(c.Mutex(name).TakeByForce(ctx, redlatch.ForceOptions{Owner: l.Owner()}))
-		})
-	},
-	"ForceRelease": func(ctx context.Context, c, all *redlatch.Client, name string) error {
-		return whileHeld(ctx, all.Mutex(name), func(l *redlatch.Lease) error {
-			return check.ErrorOf(c.ForceRelease(ctx, name, redlatch.ForceOptions{Owner: l.Owner()}))
-		})
-	},
-	"ExtendTo": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
-		return whileHeld(ctx, c.Mutex(name), func(l *redlatch.Lease) error { return l.ExtendTo(ctx, time.Second) })
-	},
-	"Wanted": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
-		return whileHeld(ctx, c.Mutex(name), func(l *redlatch.Lease) error {
-			l.Wanted() // which tells no error
-			help.Rest(ctx, 50*time.Millisecond)
-			return l.Extend(ctx)
-		})
-	},
-	"Proclaim": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
-		e := c.Election(name)
-		l, err := e.Campaign(ctx, "one")
-		if err == nil {
-			err = errors.Join(e.Proclaim(ctx, l, "two"), l.Release(ctx))
-		}
-		return err
-	},
-	"Resize": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
-		return c.Semaphore(name, 3).Do(ctx, 1, func(ctx context.Context, _ *redlatch.Lease) error {
-			return check.ErrorOf(c.Semaphore(name, 3).Resize(ctx, 4))
-		})
-	},
-	"Downgrade": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
-		return c.RWMutex(name).Do(ctx, func(ctx context.Context, l *redlatch.Lease) error {
-			read, err := c.RWMutex(name).Downgrade(ctx, l)
-			if err == nil {
-				err = read.Release(ctx)
-			}
-			return err
-		})
-	},
-	"MinHold": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
-		m := c.ReentrantMutex(name).With(redlatch.LockOptions{MinHold: time.Second})
-		return m.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
-	},
-	"Replicas": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
-		m := c.Mutex(name).With(redlatch.LockOptions{Replicas: 1})
-		return m.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
-	},
-	"Job": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
-		job := c.Job(name, redlatch.JobOptions{Window: time.Second})
-		return check.ErrorOf(job.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil }))
-	},
-	"TrySetCount": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
-		d := c.CountDownLatch(name)
-		return errors.Join(check.ErrorOf(d.TrySetCount(ctx, 1, time.Hour)), d.Delete(ctx))
-	},
-	"CountDown": func(ctx context.Context, c, all *redlatch.Client, name string) error {
-		d := c.CountDownLatch(name)
-		_, err := all.CountDownLatch(name).TrySetCount(ctx, 2, time.Hour)
-		return errors.Join(err, check.ErrorOf(d.CountDownOnce(ctx, "id")), check.ErrorOf(d.CountDown(ctx)))
-	},
-	"Await": func(ctx context.Context, c, all *redlatch.Client, name string) error {
-		_, err := all.CountDownLatch(name).TrySetCount(ctx, 1, time.Hour)
-		return errors.Join(err, c.CountDownLatch(name).Await(ctx))
-	},
-	"List": func(ctx context.Context, c, _ *redlatch.Client, _ string) error {
-		for _, err := range c.List(ctx, redlatch.ListOptions{}) {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	},
-	"Journal": func(ctx context.Context, c, _ *redlatch.Client, _ string) error {
-		for _, err := range c.Journal(ctx, redlatch.JournalQuery{}) {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	},
-}
-
-// whileHeld calls f while a mutex is held, which f may give away.
-func whileHeld(ctx context.Context, m *redlatch.Mutex, f func(l *redlatch.Lease) error) error {
-	err := m.Do(ctx, func(_ context.Context, l *redlatch.Lease) error { return f(l) })
-	if errors.Is(err, redlatch.ErrNotHeld) {
-		return nil
-	}
-	return err
 }
 
 // TestKeyThatIsNoLock: what a program keeps for another purpose under the name of a lock is refused, and

@@ -49,12 +49,12 @@ end
 local function mark_alive(address, live_for)
   local ms = math.floor(now() / 1000)
   if redis.call('ZADD', CLIENTS, ms + live_for, address) == 0 then return false end
+  keep_line() -- before the script can end for want of a right
   local past = redis.call('ZRANGEBYSCORE', CLIENTS, '-inf', ms)
   if past[1] then
     redis.call('ZREMRANGEBYSCORE', CLIENTS, '-inf', ms)
     tell_holders(past)
   end
-  keep_line()
   return true
 end
 

@@ -31,6 +31,7 @@ func All() world.Catalogue {
 			as("strays", strays, 1),
 			as("unlucky", unlucky, 1),
 			as("windowed", windowed, 1),
+			as("lessened", lessened, 1),
 		},
 		Crowds: []world.Role{
 			as("rw", rw, 0),
@@ -114,6 +115,7 @@ func All() world.Catalogue {
 			as("robbed", robbed, 2),
 			as("shared", shared, 3),
 			as("shut", shut, 1),
+			as("lessened", lessened, 1),
 		},
 		Cluster: as("apart", apart, 1),
 		Begin:   watchShared,

@@ -3,9 +3,15 @@ package scenes
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
@@ -218,3 +224,66 @@ func startled(a *player) {
 	}
 	a.wantFreeNow(k)
 }
+
+// lessened is a client whose user may not run one of the commands of the scripts. Each call tells it, or
+// is done. Keys expire all the same, and others are not shut out for longer than a lease.
+func lessened(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	name := a.scene("dead")
+	command := a.oneOf(access.Scripted(false))
+	p := a.meets(func(o *redlatch.Options) { o.RequestTimeout, o.Lock.TTL = sent, time.Second })
+	other := a.meets()
+	defer func() { _ = errors.Join(p.Close(), other.Close()) }()
+	p.mayNot(strings.ToUpper(command))
+	told := func(what string, err error) {
+		told := err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlatch.ErrNotReplicated) ||
+			strings.Contains(err.Error(), "NOPERM") && strings.Contains(err.Error(), "'"+command+"'") ||
+			strings.Contains(err.Error(), "INFO is not permitted in scripts")
+		a.Wantf(told, "%s without the right to %s: %v", what, command, err)
+	}
+	within := func(do func(ctx context.Context) error) error {
+		ctx, cancel := context.WithTimeout(a.Ctx, 200*time.Millisecond)
+		defer cancel()
+		return do(ctx)
+	}
+	labeled := redlatch.WithLabels(a.Ctx, map[string]string{"of": "lessened"})
+	for i := range a.kinds("") {
+		name := fmt.Sprintf("%s-%d", name, i)
+		k := a.kinds(name)[i]
+		ctx, cancel := context.WithTimeout(labeled, 200*time.Millisecond)
+		l, err := k.lock(p.Client, ctx, a.OneIn(2))
+		if err == nil {
+			err = errors.Join(l.Extend(a.Ctx), l.Release(a.Ctx))
+		}
+		told("a "+k.kind, err)
+		cancel()
+		ctx, cancel = context.WithTimeout(a.Ctx, 5*time.Second) // a lease that began halfway, and a dead waiter
+		l, err = k.lock(a.Client, ctx, true)
+		a.Wantf(err == nil, "a %s of which another began without the right to %s: %v", k.kind, command, err)
+		cancel()
+		if err != nil {
+			continue
+		}
+		told("a wait for a "+k.kind, within(func(ctx context.Context) error {
+			other, err := k.lock(p.Client, ctx, true)
+			a.Alwaysf(err != nil || !l.Held(), "two have a %s", k.kind)
+			if err == nil {
+				err = other.Release(a.Ctx)
+			}
+			return err
+		}))
+		info, err := p.Inspect(a.Ctx, name)
+		a.Wantf(err != nil || len(info.Holders) == 1 || !l.Held(), "Inspect of a %s, without the right to %s: %+v", k.kind, command, info)
+		_ = l.Release(context.Background())
+	}
+	if a.Plan.Quorum() {
+		return
+	}
+	uses := kindtest.Uses()
+	for _, what := range slices.Sorted(maps.Keys(uses)) {
+		told(what, within(func(ctx context.Context) error { return uses[what](ctx, p.Client, other.Client, name+what) }))
+	}
+}
+
+// oneOf draws a word.
+func (a *player) oneOf(words []string) string { return words[a.Random.IntN(len(words))] }
