@@ -203,6 +203,8 @@ var mutants = []mutant{
 		"now.Before(p.until)", "now.After(time.Time{})", "TestReleasedAgainInTime"),
 	breaks("release that the clean-up has many times", "internal/engine/lease/again.go",
 		" && !p.cleaned", "", "TestReleasedAgainInTime"),
+	breaks("grant that is given back however often it returns", "internal/engine/lease/again.go",
+		"now.Sub(p.heard) >= r.Timeout/3", "true", "TestGrantThatReturns"),
 	breaks("grant to a waiter that was served, which its client ignores", "internal/engine/engine.go",
 		"			e.Keeper.GrantedAgain(m.Owner)\n", "", "TestOldCopyNamesAHolderThatIsDone"),
 	breaks("lock that is kept though another asked for it while it was in use", "internal/engine/lease/linger.go",

@@ -32,6 +32,7 @@ type past struct {
 	unused  bool
 	until   time.Time // it has run out by then in any copy
 	again   time.Time // when it was released again
+	heard   time.Time // when it was released again since a grant for it was heard
 	cleaned bool      // it is left to the clean-up
 }
 
@@ -78,10 +79,23 @@ func (r *recall) releaseAgain(key string) {
 }
 
 // grantedAgain is [Keeper.GrantedAgain].
-func (r *recall) grantedAgain(owner string) bool {
-	all := r.which(func(p *past) bool { return p.owner == owner })
-	r.again(all)
-	return len(all) > 0
+//
+// It is tempting to answer each grant with a release. But a server that may not remove the ticket, for
+// want of a right, answers each release with a grant.
+func (r *recall) grantedAgain(owner string) (known bool) {
+	now := r.Now().Time()
+	r.again(r.which(func(p *past) bool {
+		if p.owner != owner {
+			return false
+		}
+		known = true
+		due := now.Sub(p.heard) >= r.Timeout/3
+		if due {
+			p.heard = now
+		}
+		return due
+	}))
+	return known
 }
 
 // again sends the releases of these leases once more, together, in the background. Those that get no
@@ -99,21 +113,24 @@ func (r *recall) again(leases []past) {
 		ctx, cancel := context.WithTimeout(r.Closing, r.Timeout/3)
 		defer cancel()
 		for i, said := range r.Asker.SendAll(ctx, calls, nil) {
-			if said.Err != nil {
+			if said.Err != nil && r.leaveToCleanup(leases[i].owner) {
 				r.Cleanup.AddAnswered(0, calls[i], max(leases[i].lock.TTL, r.LiveFor))
-				r.leaveToCleanup(leases[i].owner)
 			}
 		}
 	}()
 }
 
-// leaveToCleanup notes that the clean-up releases an owner: it would have it many times if the
-// connection broke again and again.
-func (r *recall) leaveToCleanup(owner string) {
+// leaveToCleanup notes that the clean-up releases an owner, and reports whether it does not do so
+// already: it would have it many times if the connection broke again and again.
+func (r *recall) leaveToCleanup(owner string) bool {
+	already := false
 	r.which(func(p *past) bool {
-		p.cleaned = p.cleaned || p.owner == owner
+		if p.owner == owner {
+			already, p.cleaned = p.cleaned, true
+		}
 		return false
 	})
+	return !already
 }
 
 // which returns the leases that were released lately for which a condition holds.

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strconv"
 	"testing"
@@ -82,6 +83,29 @@ func TestReleasedAgainInTime(t *testing.T) {
 			}
 		}
 		check.Equal(t, most, 1, "releases that are left to the clean-up")
+	})
+}
+
+// TestGrantThatReturns: a server that may not remove a ticket, for want of a right, answers each release
+// with an error and with another grant. A client sends few releases all the same.
+func TestGrantThatReturns(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		check.OK(t, "Release", l.Release(t.Context()))
+		before := h.server.Count("release")
+		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			if h.server.Count("release") < 1000 {
+				h.GrantedAgain(l.Owner())
+			}
+			return conn.Result{Err: errors.New("NOPERM this user has no permissions to run the 'zrem' command")}
+		})
+		h.GrantedAgain(l.Owner())
+		time.Sleep(10 * timeout)
+		sent := h.server.Count("release") - before // by the clean-up, and by itself each third of the timeout
+		check.That(t, sent > 1 && sent <= 60, "%d releases were sent again in %v", sent, 10*timeout)
+		h.server.Now(answers.Yes)
+		time.Sleep(2 * timeout)
+		check.That(t, h.Cleanup.Len() == 0, "the clean-up goes on")
 	})
 }
 
