@@ -230,7 +230,14 @@ func startled(a *player) {
 func lessened(a *player) {
 	defer a.Rest(a.UpTo(2 * time.Second))
 	name := a.scene("dead")
-	command := a.oneOf(access.Scripted(false))
+	command := "pexpire"
+	switch a.Random.IntN(6) {
+	case 0, 1:
+	case 2:
+		command = "pubsub"
+	default:
+		command = a.oneOf(access.Scripted(false))
+	}
 	p := a.meets(func(o *redlatch.Options) { o.RequestTimeout, o.Lock.TTL = sent, time.Second })
 	other := a.meets()
 	defer func() { _ = errors.Join(p.Close(), other.Close()) }()
@@ -241,47 +248,77 @@ func lessened(a *player) {
 			strings.Contains(err.Error(), "INFO is not permitted in scripts")
 		a.Wantf(told, "%s without the right to %s: %v", what, command, err)
 	}
-	within := func(do func(ctx context.Context) error) error {
-		ctx, cancel := context.WithTimeout(a.Ctx, 200*time.Millisecond)
-		defer cancel()
-		return do(ctx)
-	}
 	labeled := redlatch.WithLabels(a.Ctx, map[string]string{"of": "lessened"})
 	for i := range a.kinds("") {
 		name := fmt.Sprintf("%s-%d", name, i)
 		k := a.kinds(name)[i]
 		ctx, cancel := context.WithTimeout(labeled, 200*time.Millisecond)
 		l, err := k.lock(p.Client, ctx, a.OneIn(2))
+		cancel()
+		ctx, cancel = context.WithTimeout(a.Ctx, 5*time.Second) // beside a lease that began halfway, or a dead waiter
+		if err == nil && command == "pubsub" { // without which nobody seems dead
+			dead := a.meets()
+			gone := k.waits(ctx, dead.Client)
+			a.Rest(6 * a.Trip())
+			dead.dies()
+			defer func() { gone.release(); _ = dead.Close() }()
+		}
+		w := k.waits(ctx, a.Client)
+		a.Rest(6 * a.Trip())
 		if err == nil {
 			err = errors.Join(l.Extend(a.Ctx), l.Release(a.Ctx))
 		}
 		told("a "+k.kind, err)
+		released := time.Now()
+		<-w.ended
 		cancel()
-		ctx, cancel = context.WithTimeout(a.Ctx, 5*time.Second) // a lease that began halfway, and a dead waiter
-		l, err = k.lock(a.Client, ctx, true)
-		a.Wantf(err == nil, "a %s of which another began without the right to %s: %v", k.kind, command, err)
-		cancel()
-		if err != nil {
+		a.Wantf(w.err == nil, "a %s of which another began without the right to %s: %v", k.kind, command, w.err)
+		a.Wantf(err != nil || command == "publish" || w.at.Sub(released) <= 2*a.Trip() || a.Plan.Quorum(),
+			"a %s that was released without the right to %s is acquired %v later", k.kind, command, w.at.Sub(released))
+		if l = w.lease; w.err != nil {
 			continue
 		}
-		told("a wait for a "+k.kind, within(func(ctx context.Context) error {
-			other, err := k.lock(p.Client, ctx, true)
-			a.Alwaysf(err != nil || !l.Held(), "two have a %s", k.kind)
-			if err == nil {
-				err = other.Release(a.Ctx)
-			}
-			return err
-		}))
+		ctx, cancel = context.WithTimeout(a.Ctx, 200*time.Millisecond)
+		second, err := k.lock(p.Client, ctx, true)
+		a.Alwaysf(err != nil || !l.Held(), "two have a %s", k.kind)
+		if err == nil {
+			err = second.Release(a.Ctx)
+		}
+		told("a wait for a "+k.kind, err)
+		cancel()
 		info, err := p.Inspect(a.Ctx, name)
 		a.Wantf(err != nil || len(info.Holders) == 1 || !l.Held(), "Inspect of a %s, without the right to %s: %+v", k.kind, command, info)
 		_ = l.Release(context.Background())
 	}
-	if a.Plan.Quorum() {
+	if !a.Plan.Quorum() {
+		a.lessUsed(p, other, name, told)
+	}
+	kinds := a.kinds(name + "-last") // and the client dies in line, and undoes nothing
+	k := kinds[a.Random.IntN(len(kinds))]
+	l, err := k.lock(other.Client, a.Ctx, false)
+	if err != nil {
 		return
 	}
+	if a.OneIn(2) {
+		_, err = p.Mutex(name + "-noted").TryLock(labeled)
+		told("a mutex with labels", err)
+		a.Rest(300 * time.Millisecond) // until that is noted
+	}
+	w := k.waits(a.Ctx, p.Client)
+	a.Rest(a.UpTo(6 * a.Trip()))
+	p.dies()
+	a.Rest(time.Second)
+	_ = l.Release(context.Background())
+	w.release()
+}
+
+// lessUsed does all that a client can do beside acquiring and releasing.
+func (a *player) lessUsed(p, other *partner, name string, told func(what string, err error)) {
 	uses := kindtest.Uses()
 	for _, what := range slices.Sorted(maps.Keys(uses)) {
-		told(what, within(func(ctx context.Context) error { return uses[what](ctx, p.Client, other.Client, name+what) }))
+		ctx, cancel := context.WithTimeout(a.Ctx, 200*time.Millisecond)
+		told(what, uses[what](ctx, p.Client, other.Client, name+what))
+		cancel()
 	}
 }
 
