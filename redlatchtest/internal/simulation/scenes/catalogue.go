@@ -115,6 +115,7 @@ func All() world.Catalogue {
 			as("robbed", robbed, 2),
 			as("shared", shared, 3),
 			as("shut", shut, 1),
+			as("shelved", shelved, 1),
 			as("lessened", lessened, 1),
 		},
 		Cluster: as("apart", apart, 1),

@@ -117,3 +117,142 @@ func keeper(a *player) {
 		_ = l.Release(context.Background())
 	}
 }
+
+// shelved has a client keep a lock, or nearly so, and looks whether what happens to it then reaches the
+// client: a force, a cut, a reader inside, a text that goes to another process.
+func shelved(a *player) {
+	defer a.Rest(a.UpTo(500 * time.Millisecond))
+	name := a.scene("dead")
+	linger := func(o *redlatch.Options) {
+		o.Lock.StrictOrder, o.Lock.TTL, o.Lock.Linger, o.RequestTimeout = redlatch.Off, 9*time.Second, 3*time.Second, sent
+	}
+	p := a.meets(linger)
+	defer func() { _ = p.Close() }()
+	m := pair(p.Mutex(name))
+	shared := a.OneIn(3)
+	if shared {
+		m = pair(p.RWMutex(name))
+	}
+	l := a.mayKeep(m)
+	if l == nil {
+		return
+	}
+	what := a.Random.IntN(5)
+	if shared {
+		what = 5 + a.Random.IntN(2)
+	}
+	ctx, cancel := context.WithTimeout(a.Ctx, 10*time.Second)
+	defer cancel()
+	switch what {
+	case 0: // it is taken by force, and given to another, as it is released
+		released := make(chan error, 1)
+		time.AfterFunc(a.UpTo(8*a.Trip()), func() { released <- l.Release(context.Background()) })
+		a.Rest(a.UpTo(3 * a.Trip()))
+		_, err := a.Client.ForceRelease(a.Ctx, name, redlatch.ForceOptions{Reason: "shelved"})
+		<-released
+		if err != nil {
+			return
+		}
+		if other, err := a.Client.Mutex(name).Lock(ctx); err == nil {
+			a.Rest(2 * a.Trip())
+			again, err := m.try(a.Ctx)
+			a.Alwaysf(err != nil || !other.Held(), "a client has a lock that was taken by force while it kept it")
+			if err == nil {
+				_ = again.Release(context.Background())
+			}
+			_ = other.Release(context.Background())
+		}
+	case 1: // it may have missed a message
+		_ = l.Release(context.Background())
+		p.cutsOffAll(50 * time.Millisecond)
+		since := time.Now()
+		other, err := a.Client.Mutex(name).Lock(ctx)
+		a.Wantf(err == nil && time.Since(since) <= sent, "a waiter got a lock after %v whose client has missed messages: %v", time.Since(since), err)
+		if err == nil {
+			_ = other.Release(context.Background())
+		}
+	case 2: // it goes to another process
+		_, err := l.Detach(a.Ctx)
+		if err != nil {
+			return
+		}
+		a.Rest(2 * a.Trip())
+		_, err = a.Client.Mutex(name).TryLock(a.Ctx)
+		a.Wantf(errors.Is(err, redlatch.ErrTaken) && !strings.Contains(err.Error(), "only keep"), "a try of a lock that was detached: %v", err)
+	case 3: // its own client tries it
+		asked := p.counts("ask ")
+		_, err := m.try(a.Ctx)
+		a.Wantf(errors.Is(err, redlatch.ErrTaken) && asked() == 0, "a client that has a lock tries it, and asks %d times: %v", asked(), err)
+		_ = l.Release(context.Background())
+	case 4: // it is taken up again and again, and is never short
+		for range 6 {
+			_ = l.Release(context.Background())
+			a.Rest(a.UpTo(2950 * time.Millisecond))
+			var err error
+			if l, err = m.lock(ctx); err != nil {
+				return
+			}
+			a.Wantf(l.Remaining() > 2900*time.Millisecond || a.Plan.Heartbeat < 5*time.Second, "a lock is taken up with %v left of 9s", l.Remaining())
+		}
+		_ = l.Release(context.Background())
+	case 5: // readers of two clients, which both keep it, and a writer
+		_ = l.Release(context.Background())
+		second := a.meets(linger)
+		defer func() { _ = second.Close() }()
+		for _, c := range []*partner{p, second} {
+			if r := a.mayKeep(locker{c.RWMutex(name).RLock, c.RWMutex(name).TryRLock}); r != nil {
+				_ = r.Release(context.Background())
+			}
+		}
+		since := time.Now()
+		w := pair(a.Client.RWMutex(name))
+		other, err := world.Either(a.OneIn(2), w.lock, w.try)(ctx)
+		a.Wantf(err == nil && time.Since(since) <= 12*a.Trip(), "a writer beside readers that are kept: %v, after %v", err, time.Since(since))
+		if err == nil {
+			_ = other.Release(context.Background())
+		}
+	default: // a reader under a writer
+		rw := p.RWMutex(name)
+		var r *redlatch.Lease
+		var err error
+		if a.OneIn(2) {
+			r, err = rw.Downgrade(a.Ctx, l)
+		} else {
+			r, err = rw.RLock(context.WithoutCancel(l.Context()))
+			_ = l.Release(context.Background())
+		}
+		if err != nil {
+			return
+		}
+		last := r.Token()
+		next, err := rw.TryLock(a.Ctx)
+		a.Alwaysf(err != nil || !r.Held(), "a writer is beside a reader who was the writer")
+		_ = r.Release(context.Background())
+		if err == nil {
+			_ = next.Release(context.Background())
+		}
+		if next, err = rw.Lock(ctx); err == nil {
+			a.Alwaysf(last == 0 || next.Token() == 0 || next.Token() > last, "a writer has the token %d after a reader had %d", next.Token(), last)
+			_ = next.Release(context.Background())
+		}
+	}
+}
+
+// mayKeep returns a lease on a lock that its client may keep: one that listens already.
+func (a *player) mayKeep(m locker) *redlatch.Lease {
+	for range 3 {
+		l, err := m.lock(a.Ctx)
+		if err != nil {
+			return nil
+		}
+		if err := l.Release(context.Background()); err != nil {
+			return nil
+		}
+		a.Rest(2 * a.Trip())
+	}
+	l, err := m.lock(a.Ctx)
+	if err != nil {
+		return nil
+	}
+	return l
+}

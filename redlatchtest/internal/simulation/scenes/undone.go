@@ -256,7 +256,7 @@ func lessened(a *player) {
 		l, err := k.lock(p.Client, ctx, a.OneIn(2))
 		cancel()
 		ctx, cancel = context.WithTimeout(a.Ctx, 5*time.Second) // beside a lease that began halfway, or a dead waiter
-		if err == nil && command == "pubsub" { // without which nobody seems dead
+		if err == nil && command == "pubsub" {                  // without which nobody seems dead
 			dead := a.meets()
 			gone := k.waits(ctx, dead.Client)
 			a.Rest(6 * a.Trip())
