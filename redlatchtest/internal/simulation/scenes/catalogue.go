@@ -116,6 +116,7 @@ func All() world.Catalogue {
 			as("shared", shared, 3),
 			as("shut", shut, 1),
 			as("shelved", shelved, 1),
+			as("belated", belated, 1),
 			as("lessened", lessened, 1),
 		},
 		Cluster: as("apart", apart, 1),

@@ -86,6 +86,18 @@ func waits(lock func() (*redlatch.Lease, error)) *waiter {
 	return w
 }
 
+// within reports whether a wait ends within that time.
+func (w *waiter) within(a *player, d time.Duration) bool {
+	select {
+	case <-w.ended:
+		return true
+	case <-time.After(d):
+		return false
+	case <-a.Ctx.Done():
+		return true
+	}
+}
+
 // release waits for the end of a wait, and releases what it got.
 func (w *waiter) release() {
 	<-w.ended

@@ -219,3 +219,88 @@ func strays(a *player) {
 		a.Wantf(len(info.Waiters) == 0 && len(info.Holders) == 0, "a %s that nobody has or wants: %+v", k.kind, info)
 	}
 }
+
+// belated has something happen while a client is about to hear of something else, or hears nothing: a
+// force, the end of its lease or of its subscription, its own end.
+func belated(a *player) {
+	defer a.Rest(a.UpTo(500 * time.Millisecond))
+	name := a.scene("dead")
+	kinds := sharables(name)
+	k := kinds[a.Random.IntN(len(kinds))]
+	ctx, cancel := context.WithTimeout(a.Ctx, 30*time.Second)
+	defer cancel()
+	p := a.meets(patient, func(o *redlatch.Options) { o.Heartbeat, o.Lock.StrictOrder = 5*time.Second, redlatch.Off })
+	defer func() { _ = p.Close() }()
+	if other, err := a.Client.Mutex(name + "-first").TryLock(ctx); err == nil { // so that the partner listens
+		w := sharables(name + "-first")[0].waits(ctx, p.Client)
+		a.Rest(6 * a.Trip())
+		_ = other.Release(context.Background())
+		w.release()
+	}
+	late := 10 * a.Trip()
+	switch a.Random.IntN(5) {
+	case 0: // it is taken by force during an extend
+		l, err := k.lock(p.Client, ctx, false)
+		if err != nil {
+			return
+		}
+		p.meets(name, wire.AnsweredLate, late)
+		extended := make(chan error, 1)
+		go func() { extended <- l.Extend(ctx) }()
+		a.Rest(a.Trip())
+		_, err = a.Client.ForceRelease(ctx, name, redlatch.ForceOptions{Reason: "belated"})
+		<-extended
+		a.Rest(4 * a.Trip())
+		a.Wantf(err != nil || !l.Held() || a.Plan.Cluster, "a %s is held that was taken by force %v ago, during an extend", k.kind, late)
+		_ = l.Release(context.Background())
+	case 1: // it is taken by force before its client knows that it is in
+		p.meets(name, wire.AnsweredLate, late)
+		w := k.waits(ctx, p.Client)
+		a.Rest(2 * a.Trip())
+		_, err := a.Client.ForceRelease(ctx, name, redlatch.ForceOptions{Reason: "belated"})
+		<-w.ended
+		a.Rest(4 * a.Trip())
+		a.Wantf(err != nil || w.err != nil || !w.lease.Held() || a.Plan.Cluster, "a %s is held that was taken by force before its lease began", k.kind)
+		w.release()
+	case 2: // its lease ends while another goroutine of its client waits
+		m := p.Mutex(name).With(redlatch.LockOptions{TTL: time.Second})
+		l, err := m.Lock(ctx)
+		if err != nil {
+			return
+		}
+		next := waits(func() (*redlatch.Lease, error) { return m.Lock(ctx) })
+		p.cutsOffAll(1100 * time.Millisecond)
+		a.Wantf(next.within(a, 3*time.Second), "a goroutine waits for another whose lease is lost")
+		_ = l.Release(context.Background())
+		next.release()
+	case 3: // it cannot listen any more, and is let in
+		l, err := k.lock(a.Client, ctx, false)
+		if err != nil {
+			return
+		}
+		next := k.waits(ctx, p.Client)
+		a.Rest(6 * a.Trip())
+		p.mutes()
+		a.Rest(4 * a.Trip())
+		_ = l.Release(context.Background())
+		a.Wantf(next.within(a, 400*time.Millisecond+8*a.Trip()), "a client without a subscription is not let into a %s", k.kind)
+		next.release()
+	default: // it is dead when it is let in, and nobody has noticed
+		q := a.meets(func(o *redlatch.Options) { o.Heartbeat, o.Lock.TTL = 200*time.Millisecond, ofPatient })
+		defer func() { _ = q.Close() }()
+		l, err := k.lock(a.Client, ctx, false)
+		if err != nil {
+			return
+		}
+		gone := k.waits(ctx, q.Client)
+		a.Rest(6 * a.Trip())
+		next := k.waits(ctx, p.Client)
+		a.Rest(6 * a.Trip())
+		q.each(func(l *wire.Link) { l.Kill(true) })
+		_ = l.Release(context.Background())
+		a.Wantf(next.within(a, 700*time.Millisecond+8*a.Trip()), "a client that died in line for a %s costs another more than it may", k.kind)
+		cancel()
+		next.release()
+		gone.release()
+	}
+}

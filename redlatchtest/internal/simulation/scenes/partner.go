@@ -132,6 +132,14 @@ func (p *partner) deafens() {
 	p.each(func(l *wire.Link) { l.Deaf = true })
 }
 
+// mutes ends the subscriptions of a client, which cannot subscribe any more.
+func (p *partner) mutes() {
+	p.each(func(l *wire.Link) {
+		l.Mute = true
+		l.Cut()
+	})
+}
+
 // meets has the next request with a text meet a mishap: at one server of a quorum.
 func (p *partner) meets(text string, how wire.MishapHow, late time.Duration) {
 	links := p.links

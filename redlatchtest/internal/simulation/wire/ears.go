@@ -69,6 +69,10 @@ func (l *Link) listen(ctx context.Context, e *ear, up func(), message func(paylo
 	}
 	e.news = make(chan struct{}, 1)
 	l.Net.post(&letter{l.Number, "subscribe " + e.channel, func() {
+		if l.Mute {
+			l.Net.After(l.Delay.Draw(l.Random), func() { e.end(errRefused) })
+			return
+		}
 		l.Ears = append(l.Ears, e)
 		l.out(func() { l.Server.listen(e, up, message) }, e.end)
 	}})

@@ -43,6 +43,7 @@ type Link struct {
 
 	Mishaps []*Mishap
 	Deaf    bool          // hears no message, and is not told
+	Mute    bool          // cannot subscribe
 	User    []string      // commands that its user may not run
 	Slow    time.Duration // replicas acknowledge after so long; 0 for at once
 	Records bool          // asked is kept
@@ -54,7 +55,7 @@ type Link struct {
 type Mishap struct {
 	Text     string
 	How      MishapHow
-	Late     time.Duration // for arrivesLate
+	Late     time.Duration // for ArrivesLate and AnsweredLate
 	happened bool
 }
 
@@ -62,9 +63,10 @@ type Mishap struct {
 type MishapHow string
 
 const (
-	RequestLost MishapHow = "request lost"
-	ReplyLost   MishapHow = "reply lost"
-	ArrivesLate MishapHow = "arrives late"
+	RequestLost  MishapHow = "request lost"
+	ReplyLost    MishapHow = "reply lost"
+	ArrivesLate  MishapHow = "arrives late"
+	AnsweredLate MishapHow = "answered late"
 )
 
 // meets returns the mishap that a request meets; none for most.
@@ -257,6 +259,12 @@ func (l *Link) send(r *request) {
 		return
 	case ArrivesLate:
 		l.Net.After(m.Late, func() { l.Server.take(l, r) })
+		return
+	case AnsweredLate:
+		l.out(func() {
+			r.do(l.Server)
+			l.back(m.Late, func() { l.answer(r, func() {}) })
+		}, func(error) {})
 		return
 	}
 	if !l.Gone && l.Lingers > 0 && l.Random.Float64() < l.Lingers {
