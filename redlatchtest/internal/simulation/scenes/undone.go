@@ -255,7 +255,8 @@ func lessened(a *player) {
 		ctx, cancel := context.WithTimeout(labeled, 200*time.Millisecond)
 		l, err := k.lock(p.Client, ctx, a.OneIn(2))
 		cancel()
-		ctx, cancel = context.WithTimeout(a.Ctx, 5*time.Second) // beside a lease that began halfway, or a dead waiter
+		// Beside a lease that began halfway, or a dead waiter, or granted halfway.
+		ctx, cancel = context.WithTimeout(a.Ctx, 5*time.Second+a.Plan.TTL)
 		if err == nil && command == "pubsub" {                  // without which nobody seems dead
 			dead := a.meets()
 			gone := k.waits(ctx, dead.Client)
