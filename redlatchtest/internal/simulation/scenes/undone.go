@@ -257,7 +257,7 @@ func lessened(a *player) {
 		cancel()
 		// Beside a lease that began halfway, or a dead waiter, or granted halfway.
 		ctx, cancel = context.WithTimeout(a.Ctx, 5*time.Second+a.Plan.TTL)
-		if err == nil && command == "pubsub" {                  // without which nobody seems dead
+		if err == nil && command == "pubsub" { // without which nobody seems dead
 			dead := a.meets()
 			gone := k.waits(ctx, dead.Client)
 			a.Rest(6 * a.Trip())
