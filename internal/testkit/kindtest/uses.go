@@ -26,10 +26,14 @@ func Uses() map[string]Use {
 		"Detach and Adopt": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
 			return whileHeld(ctx, c.Mutex(name), func(l *redlatch.Lease) error {
 				text, err := l.Detach(ctx)
-				if err == nil {
-					_, err = c.Adopt(ctx, text, redlatch.LockOptions{})
+				if err != nil {
+					return err
 				}
-				return err
+				adopted, err := c.Adopt(ctx, text, redlatch.LockOptions{})
+				if err != nil {
+					return err
+				}
+				return adopted.Release(ctx)
 			})
 		},
 		"TakeByForce": func(ctx context.Context, c, other *redlatch.Client, name string) error {

@@ -177,7 +177,10 @@ func shelved(a *player) {
 			return
 		}
 		a.Rest(2 * a.Trip())
-		_, err = a.Client.Mutex(name).TryLock(a.Ctx)
+		other, err := a.Client.Mutex(name).TryLock(a.Ctx)
+		if err == nil {
+			_ = other.Release(context.Background())
+		}
 		a.Wantf(errors.Is(err, redlatch.ErrTaken) && !strings.Contains(err.Error(), "only keep"), "a try of a lock that was detached: %v", err)
 	case 3: // its own client tries it
 		asked := p.counts("ask ")

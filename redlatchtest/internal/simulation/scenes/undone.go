@@ -301,8 +301,11 @@ func lessened(a *player) {
 		return
 	}
 	if a.OneIn(2) {
-		_, err = p.Mutex(name + "-noted").TryLock(labeled)
+		noted, err := p.Mutex(name + "-noted").TryLock(labeled)
 		told("a mutex with labels", err)
+		if err == nil {
+			defer func() { _ = noted.Release(context.Background()) }()
+		}
 		a.Rest(300 * time.Millisecond) // until that is noted
 	}
 	w := k.waits(a.Ctx, p.Client)
