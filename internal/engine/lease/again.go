@@ -32,8 +32,8 @@ type past struct {
 	unused  bool
 	until   time.Time // it has run out by then in any copy
 	again   time.Time // when it was released again
-	heard   time.Time // when it was released again since a grant for it was heard
-	cleaned bool      // it is left to the clean-up
+	given   bool      // a grant for it is being given back
+	cleaned bool      // the clean-up has it
 }
 
 // recall is the last leases that a client has released in Redis, as a ring.
@@ -71,7 +71,7 @@ func (r *recall) releaseAgain(key string) {
 	now := r.Now().Time()
 	r.again(r.which(func(p *past) bool {
 		due := key == "" || p.lock.Keys.State() == key && now.Sub(p.again) >= r.LiveFor/3
-		if due = due && now.Before(p.until) && !p.cleaned; due {
+		if due = due && now.Before(p.until); due {
 			p.again = now
 		}
 		return due
@@ -81,18 +81,14 @@ func (r *recall) releaseAgain(key string) {
 // grantedAgain is [Keeper.GrantedAgain].
 //
 // It is tempting to answer each grant with a release. But a server that may not remove the ticket, for
-// want of a right, answers each release with a grant.
+// want of a right, answers each release with an error and with the next grant.
 func (r *recall) grantedAgain(owner string) (known bool) {
-	now := r.Now().Time()
 	r.again(r.which(func(p *past) bool {
 		if p.owner != owner {
 			return false
 		}
-		known = true
-		due := now.Sub(p.heard) >= r.Timeout/3
-		if due {
-			p.heard = now
-		}
+		due := !p.given && !p.cleaned
+		known, p.given = true, p.given || due
 		return due
 	}))
 	return known
@@ -113,24 +109,34 @@ func (r *recall) again(leases []past) {
 		ctx, cancel := context.WithTimeout(r.Closing, r.Timeout/3)
 		defer cancel()
 		for i, said := range r.Asker.SendAll(ctx, calls, nil) {
-			if said.Err != nil && r.leaveToCleanup(leases[i].owner) {
-				r.Cleanup.AddAnswered(0, calls[i], max(leases[i].lock.TTL, r.LiveFor))
+			if p := leases[i]; r.answered(p.owner, said.Err) {
+				r.Cleanup.AddAnswered(0, calls[i], max(p.lock.TTL, r.LiveFor), func() { r.cleanedUp(p.owner) })
 			}
 		}
 	}()
 }
 
-// leaveToCleanup notes that the clean-up releases an owner, and reports whether it does not do so
-// already: it would have it many times if the connection broke again and again.
-func (r *recall) leaveToCleanup(owner string) bool {
-	already := false
+// answered notes what came of a release, and reports whether it has to be left to the clean-up, which
+// would have it many times if the connection broke again and again.
+func (r *recall) answered(owner string, err error) (leave bool) {
+	leave = err != nil
 	r.which(func(p *past) bool {
 		if p.owner == owner {
-			already, p.cleaned = p.cleaned, true
+			leave = leave && !p.cleaned
+			p.given, p.cleaned = false, p.cleaned || leave
 		}
 		return false
 	})
-	return !already
+	return leave
+}
+
+// cleanedUp notes that the clean-up does not release an owner any more. If a server brings it back after
+// that, it is released again.
+func (r *recall) cleanedUp(owner string) {
+	r.which(func(p *past) bool {
+		p.cleaned = p.cleaned && p.owner != owner
+		return false
+	})
 }
 
 // which returns the leases that were released lately for which a condition holds.

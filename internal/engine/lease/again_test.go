@@ -101,11 +101,18 @@ func TestGrantThatReturns(t *testing.T) {
 		})
 		h.GrantedAgain(l.Owner())
 		time.Sleep(10 * timeout)
-		sent := h.server.Count("release") - before // by the clean-up, and by itself each third of the timeout
+		sent := h.server.Count("release") - before // by the clean-up, each third of the timeout
 		check.That(t, sent > 1 && sent <= 60, "%d releases were sent again in %v", sent, 10*timeout)
 		h.server.Now(answers.Yes)
 		time.Sleep(2 * timeout)
-		check.That(t, h.Cleanup.Len() == 0, "the clean-up goes on")
+		check.Equal(t, h.Cleanup.Len(), 0, "releases that the clean-up has")
+
+		h.server.Now(answers.Silent) // and another server brings it back
+		before = h.server.Count("release")
+		check.That(t, h.GrantedAgain(l.Owner()), "the grant of a lease that was released is not given back")
+		time.Sleep(timeout)
+		check.That(t, h.server.Count("release") > before+1, "a grant is not given back, or not again, after the clean-up had its owner")
+		h.server.Now(answers.Yes)
 	})
 }
 

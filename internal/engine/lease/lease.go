@@ -407,7 +407,7 @@ func (l *Lease) undoing(ticket string) conn.Call {
 // undoAtLocked releases the lease in the background at one node of a quorum, which has answered all
 // its requests. The caller holds l.mu.
 func (l *Lease) undoAtLocked(node int) {
-	l.keeper.Cleanup.AddAnswered(node, l.undoing(""), max(l.lock.TTL, l.longest, l.keeper.LiveFor))
+	l.keeper.Cleanup.AddAnswered(node, l.undoing(""), max(l.lock.TTL, l.longest, l.keeper.LiveFor), nil)
 }
 
 // MarkResent notes that a request got no answer, and may arrive after the end of the lease. If the

@@ -40,7 +40,7 @@ func (u *Undo) AbandonAt(node int, l *Lock, owner, ticket string) {
 
 // LeaveAt has an owner leave a node of a quorum that has answered all its requests.
 func (u *Undo) LeaveAt(node int, l *Lock, owner string) {
-	u.Queue.AddAnswered(node, l.Release(owner, "", false, u.Sharded()), max(l.TTL, u.LiveFor))
+	u.Queue.AddAnswered(node, l.Release(owner, "", false, u.Sharded()), max(l.TTL, u.LiveFor), nil)
 }
 
 // WithdrawAt takes a ticket off the line of a node of a quorum that has answered all requests with it.

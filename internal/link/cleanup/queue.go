@@ -44,6 +44,7 @@ type release struct {
 	copies bool      // a request of the owner got no answer, and a copy of it may arrive late
 	once   bool      // any answer is enough
 	late   int       // how often in a row its node answered nothing in time
+	done   func()    // is called when it is not sent any more; nil for most
 }
 
 // New returns a queue for these nodes. A request gets the time of pause, and is cut short when ctx
@@ -64,9 +65,10 @@ func (q *Queue) Add(node int, call conn.Call, after, keep time.Duration) {
 }
 
 // AddAnswered is Add for an owner whose requests were all answered, so that none can arrive late.
-// It ends as well when Redis has said that the owner was inside.
-func (q *Queue) AddAnswered(node int, call conn.Call, keep time.Duration) {
-	q.add(release{node: node, call: call}, 0, keep)
+// It ends as well when Redis has said that the owner was inside. done, if it is not nil, is called when
+// the release is not sent any more; it must not use the queue.
+func (q *Queue) AddAnswered(node int, call conn.Call, keep time.Duration, done func()) {
+	q.add(release{node: node, call: call, done: done}, 0, keep)
 }
 
 // AddOnce is Add for a ticket whose requests were all answered: any answer is the last one needed.
@@ -85,7 +87,11 @@ func (q *Queue) add(r release, after, keep time.Duration) {
 
 func (q *Queue) addLocked(more ...release) {
 	q.list = append(q.list, more...)
-	q.list = q.list[max(0, len(q.list)-maxQueued):]
+	forgotten := max(0, len(q.list)-maxQueued)
+	for _, r := range q.list[:forgotten] {
+		r.end()
+	}
+	q.list = q.list[forgotten:]
 }
 
 // Len returns how many releases are queued, due or not.
@@ -206,9 +212,18 @@ func (q *Queue) send(ctx context.Context, node conn.Conn, batch []release) (agai
 		}
 		if !r.settle(result) && !r.until.Before(now) {
 			again = append(again, r)
+		} else {
+			r.end()
 		}
 	}
 	return again, answered == 0, answered == 0 && ctx.Err() != nil
+}
+
+// end tells that the release is not sent any more.
+func (r *release) end() {
+	if r.done != nil {
+		r.done()
+	}
 }
 
 // settle notes a node's answer, and reports whether it was the last one needed.

@@ -114,7 +114,7 @@ func TestHowOftenAReleaseIsSent(t *testing.T) {
 func TestAnsweredOwnerIsReleasedOnce(t *testing.T) {
 	n := &node{answer: answers(inside())}
 	start(t, func(t *testing.T, q *Queue) {
-		q.AddAnswered(0, call("owner"), keep)
+		q.AddAnswered(0, call("owner"), keep, nil)
 		time.Sleep(10 * pause)
 		check.Equal(t, len(n.sent()), 1, "releases")
 	}, n)
