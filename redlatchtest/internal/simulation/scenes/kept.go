@@ -144,7 +144,7 @@ func shelved(a *player) {
 	ctx, cancel := context.WithTimeout(a.Ctx, 10*time.Second)
 	defer cancel()
 	switch what {
-	case 0: // it is taken by force, and given to another, as it is released
+	case 0: // an operator takes the lock by force as it is released, and another client acquires it
 		released := make(chan error, 1)
 		time.AfterFunc(a.UpTo(8*a.Trip()), func() { released <- l.Release(context.Background()) })
 		a.Rest(a.UpTo(3 * a.Trip()))
@@ -162,7 +162,7 @@ func shelved(a *player) {
 			}
 			_ = other.Release(context.Background())
 		}
-	case 1: // it may have missed a message
+	case 1: // the client may have missed a message
 		_ = l.Release(context.Background())
 		p.cutsOffAll(50 * time.Millisecond)
 		since := time.Now()
@@ -171,7 +171,7 @@ func shelved(a *player) {
 		if err == nil {
 			_ = other.Release(context.Background())
 		}
-	case 2: // it goes to another process
+	case 2: // the lease goes to another process
 		_, err := l.Detach(a.Ctx)
 		if err != nil {
 			return
@@ -182,12 +182,12 @@ func shelved(a *player) {
 			_ = other.Release(context.Background())
 		}
 		a.Wantf(errors.Is(err, redlatch.ErrTaken) && !strings.Contains(err.Error(), "only keep"), "a try of a lock that was detached: %v", err)
-	case 3: // its own client tries it
+	case 3: // the client tries what it has
 		asked := p.counts("ask ")
 		_, err := m.try(a.Ctx)
 		a.Wantf(errors.Is(err, redlatch.ErrTaken) && asked() == 0, "a client that has a lock tries it, and asks %d times: %v", asked(), err)
 		_ = l.Release(context.Background())
-	case 4: // it is taken up again and again, and is never short
+	case 4: // the client takes the lock up again and again, and no lease is short
 		for range 6 {
 			_ = l.Release(context.Background())
 			a.Rest(a.UpTo(2950 * time.Millisecond))
@@ -198,7 +198,7 @@ func shelved(a *player) {
 			a.Wantf(l.Remaining() > 2900*time.Millisecond || a.Plan.Heartbeat < 5*time.Second, "a lock is taken up with %v left of 9s", l.Remaining())
 		}
 		_ = l.Release(context.Background())
-	case 5: // readers of two clients, which both keep it, and a writer
+	case 5: // a writer of a third client wants what two clients keep for their readers
 		_ = l.Release(context.Background())
 		second := a.meets(linger)
 		defer func() { _ = second.Close() }()
@@ -214,7 +214,7 @@ func shelved(a *player) {
 		if err == nil {
 			_ = other.Release(context.Background())
 		}
-	default: // a reader under a writer
+	default: // a reader enters under a writer
 		rw := p.RWMutex(name)
 		var r *redlatch.Lease
 		var err error

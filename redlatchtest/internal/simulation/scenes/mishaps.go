@@ -221,7 +221,7 @@ func strays(a *player) {
 }
 
 // belated has something happen while a client is about to hear of something else, or hears nothing: a
-// force, the end of its lease or of its subscription, its own end.
+// force, the end of its lease or of its subscription, or its own end.
 func belated(a *player) {
 	defer a.Rest(a.UpTo(500 * time.Millisecond))
 	name := a.scene("dead")
@@ -239,7 +239,7 @@ func belated(a *player) {
 	}
 	late := 10 * a.Trip()
 	switch a.Random.IntN(5) {
-	case 0: // it is taken by force during an extend
+	case 0: // the lock is taken by force during an extend
 		l, err := k.lock(p.Client, ctx, false)
 		if err != nil {
 			return
@@ -253,7 +253,7 @@ func belated(a *player) {
 		a.Rest(4 * a.Trip())
 		a.Wantf(err != nil || !l.Held() || a.Plan.Cluster, "a %s is held that was taken by force %v ago, during an extend", k.kind, late)
 		_ = l.Release(context.Background())
-	case 1: // it is taken by force before its client knows that it is in
+	case 1: // the lock is taken by force before its client knows that it has it
 		p.meets(name, wire.AnsweredLate, late)
 		w := k.waits(ctx, p.Client)
 		a.Rest(2 * a.Trip())
@@ -262,7 +262,7 @@ func belated(a *player) {
 		a.Rest(4 * a.Trip())
 		a.Wantf(err != nil || w.err != nil || !w.lease.Held() || a.Plan.Cluster, "a %s is held that was taken by force before its lease began", k.kind)
 		w.release()
-	case 2: // its lease ends while another goroutine of its client waits
+	case 2: // a lease ends while another goroutine of its client waits
 		m := p.Mutex(name).With(redlatch.LockOptions{TTL: time.Second})
 		l, err := m.Lock(ctx)
 		if err != nil {
@@ -273,7 +273,7 @@ func belated(a *player) {
 		a.Wantf(next.within(a, 3*time.Second), "a goroutine waits for another whose lease is lost")
 		_ = l.Release(context.Background())
 		next.release()
-	case 3: // it cannot listen any more, and is let in
+	case 3: // a waiter's client cannot listen any more, and is let in
 		l, err := k.lock(a.Client, ctx, false)
 		if err != nil {
 			return
@@ -285,7 +285,7 @@ func belated(a *player) {
 		_ = l.Release(context.Background())
 		a.Wantf(next.within(a, 400*time.Millisecond+8*a.Trip()), "a client without a subscription is not let into a %s", k.kind)
 		next.release()
-	default: // it is dead when it is let in, and nobody has noticed
+	default: // a waiter's client is dead when it is let in, and the server has not noticed
 		q := a.meets(func(o *redlatch.Options) { o.Heartbeat, o.Lock.TTL = 200*time.Millisecond, ofPatient })
 		defer func() { _ = q.Close() }()
 		l, err := k.lock(a.Client, ctx, false)

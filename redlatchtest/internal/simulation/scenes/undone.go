@@ -236,7 +236,8 @@ func lessened(a *player) {
 	case 2:
 		command = "pubsub"
 	default:
-		command = a.oneOf(access.Scripted(false))
+		all := access.Scripted(false)
+		command = all[a.Random.IntN(len(all))]
 	}
 	p := a.meets(func(o *redlatch.Options) { o.RequestTimeout, o.Lock.TTL = sent, time.Second })
 	other := a.meets()
@@ -255,9 +256,9 @@ func lessened(a *player) {
 		ctx, cancel := context.WithTimeout(labeled, 200*time.Millisecond)
 		l, err := k.lock(p.Client, ctx, a.OneIn(2))
 		cancel()
-		// Beside a lease that began halfway, or a dead waiter, or granted halfway.
+		// A lease that began halfway, or was granted halfway, is in the way for its TTL.
 		ctx, cancel = context.WithTimeout(a.Ctx, 5*time.Second+a.Plan.TTL)
-		if err == nil && command == "pubsub" { // without which nobody seems dead
+		if err == nil && command == "pubsub" { // without that right, dead clients seem alive
 			dead := a.meets()
 			gone := k.waits(ctx, dead.Client)
 			a.Rest(6 * a.Trip())
@@ -325,6 +326,3 @@ func (a *player) lessUsed(p, other *partner, name string, told func(what string,
 		cancel()
 	}
 }
-
-// oneOf draws a word.
-func (a *player) oneOf(words []string) string { return words[a.Random.IntN(len(words))] }
