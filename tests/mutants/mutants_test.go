@@ -378,6 +378,8 @@ var mutants = []mutant{
 		"announce(ARGV[7], ARGV[8], ARGV[9])", "", "TestAnnouncesWhatIsFree"),
 	breaks("announcement of another library that is not heard", "internal/engine/line/heed.go",
 		"func(string) { heard() }", "func(string) {}", "TestAnnouncementIsHeard"),
+	breaks("announcement that the first in line does not hear since another goroutine came", "internal/engine/line/grants.go",
+		"	if s.First { // else", "	if true { // else", "TestAnnouncementIsHeard"),
 	breaks("semaphore that yields to libraries which have no such lock", "latch.go",
 		"!shared(kind) || c.engine.Quorum", "c.engine.Quorum", "TestYieldOfAClient"),
 	breaks("line that never yields", "internal/protocol/script/lua/release.lua",

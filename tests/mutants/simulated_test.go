@@ -59,6 +59,7 @@ var outOfReach = []struct{ of, why string }{
 	{"redlatchgoredis/", "the adapter is not in the simulation, which has a network of its own"},
 	{"internal/driver/", "connections and slots of an adapter"},
 	{"internal/fleet/", "screens"},
+	{"redlatchweb/", "screens"},
 	{"cmd/", "the command"},
 	{"internal/protocol/keys/glob.go", "no program asks for a pattern that is more than a prefix"},
 	{"script that ends while its slot moves, on Redis 8", "no slot moves, and the server in memory is Redis 7"},

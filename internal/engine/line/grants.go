@@ -63,7 +63,9 @@ func (ln *Line) Place(w *Waiter, s script.Standing, a ask.Answer) bool {
 	w.arrival, w.asking = s.Arrival, false
 	w.sentAt, w.fence = a.Sent, s.Fence
 	w.poller.inside = lock.OccupantAt(s.Occupant, s.Remaining, ln.Now())
-	ln.heedLocked(w.poller, s.First, s.Foreign)
+	if s.First { // else another waiter of the poller may be the first, and goes on listening
+		ln.heedLocked(w.poller, s.Foreign)
+	}
 	ln.pollAfterLocked(w.poller, ln.nextPollLocked(w.poller, s.First, s.Remaining, s.Foreign))
 	return true
 }

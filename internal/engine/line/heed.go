@@ -12,9 +12,9 @@ import (
 // heedLocked has the client of the first in line listen for the announcement of a release while the
 // holder is of another library. It listens until no waiter of the poller is left: the next holder
 // may be one of the kind again. The caller holds ln.mu.
-func (ln *Line) heedLocked(p *poller, first, foreign bool) {
+func (ln *Line) heedLocked(p *poller, behindForeign bool) {
 	a := p.lock.Neighbours
-	p.behindForeign = first && foreign
+	p.behindForeign = behindForeign
 	if !p.behindForeign || p.stopHeeding != nil || a.Channel == "" || len(p.waiters) == 0 {
 		return
 	}

@@ -112,7 +112,7 @@ func (ln *Line) poll(p *poller, batch []*Waiter) (time.Duration, error) {
 	for i, s := range stand.Tickets {
 		ln.applyStatusLocked(batch[i], tickets[i], s, answer)
 	}
-	ln.heedLocked(p, stand.First, stand.Foreign)
+	ln.heedLocked(p, stand.First && stand.Foreign)
 	ln.AskKeeper(l, stand.First, stand.Occupant)
 	return ln.nextPollLocked(p, stand.First, stand.Remaining, stand.Foreign), nil
 }
