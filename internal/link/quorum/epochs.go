@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -59,11 +60,13 @@ func (e *Epochs) restore(ctx context.Context, right Right) (isNew bool) {
 
 // begin begins the probation of each node that must wait.
 func (e *Epochs) begin(ctx context.Context, right Right, nodes []epoch, isNew bool) {
+	var all sync.WaitGroup
 	for i, n := range nodes {
 		if n.forgot() {
-			e.send(ctx, i, script.Probation(right.Key, n.Process, probation(right.boundBy(nodes), isNew)))
+			e.send(ctx, &all, i, script.Probation(right.Key, n.Process, probation(right.boundBy(nodes), isNew)))
 		}
 	}
+	all.Wait()
 }
 
 // probation returns how long a node must wait for its vote if votes bind nodes for bound. No node of
@@ -96,12 +99,14 @@ func (r Right) boundBy(nodes []epoch) time.Duration {
 func (e *Epochs) finish(ctx context.Context, right Right, before []epoch, isNew bool) {
 	nodes := e.look(ctx, right.Key)
 	bound := right.boundBy(nodes)
+	var all sync.WaitGroup
 	for i, n := range nodes {
 		inTime := isNew || before[i].served() && before[i].Process == n.Process
 		if number, ok := floor(nodes, i); ok && n.served() && inTime {
-			e.send(ctx, i, script.Restore(right.Key, n.Process, probation(bound, isNew), number, bound))
+			e.send(ctx, &all, i, script.Restore(right.Key, n.Process, probation(bound, isNew), number, bound))
 		}
 	}
+	all.Wait()
 }
 
 // look asks every node about its right to vote.
@@ -122,11 +127,14 @@ func (e *Epochs) look(ctx context.Context, key string) []epoch {
 	return nodes
 }
 
-// send changes the right of one node. If that fails, the next Restore tries it again.
-func (e *Epochs) send(ctx context.Context, node int, call conn.Call) {
-	ctx, cancel := context.WithTimeout(ctx, e.conn.timeout)
-	defer cancel()
-	e.conn.nodes[node].Eval(ctx, call)
+// send changes the right of one node, beside those of the others. If that fails, the next Restore
+// tries it again.
+func (e *Epochs) send(ctx context.Context, all *sync.WaitGroup, node int, call conn.Call) {
+	all.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, e.conn.timeout)
+		defer cancel()
+		e.conn.nodes[node].Eval(ctx, call)
+	})
 }
 
 // epoch is what a node said about its right to vote. Without an answer, it is in none of the states

@@ -29,8 +29,7 @@ func succeeds(a *player) {
 		_ = p.Close()
 		_ = q.Close()
 	}()
-	l, err := k.lock(holder.Client, a.Ctx, false)
-	if err != nil {
+	if _, err := k.lock(holder.Client, a.Ctx, false); err != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Second)
@@ -39,8 +38,9 @@ func succeeds(a *player) {
 	a.Rest(8 * a.Trip())
 	second := k.waits(ctx, q.Client)
 	a.Rest(8 * a.Trip())
-	left := l.Remaining()
 	holder.dies()
+	a.Rest(a.Trip()) // an extend may be on its way
+	left := a.kept("redlatch:" + name)
 	died := time.Now()
 	<-first.ended
 	if !a.Plan.Quorum() {

@@ -237,7 +237,7 @@ func belated(a *player) {
 		_ = other.Release(context.Background())
 		w.release()
 	}
-	late := 10 * a.Trip()
+	late := min(10*a.Trip(), sent/4) // before the request is sent again
 	switch a.Random.IntN(5) {
 	case 0: // the lock is taken by force during an extend
 		l, err := k.lock(p.Client, ctx, false)

@@ -155,7 +155,7 @@ func yields(a *player) {
 	a.Wantf(had, "another library waits for a mutex whose line yields for %v", time.Since(begun))
 	stop()
 	all.Wait()
-	a.Rest(2 * o.Yield.For)
+	a.Rest(2*o.Yield.For + 6*a.Trip()) // each waiter gives back what it was granted
 	a.wantFreeNow(sharables(name)[0])
 }
 

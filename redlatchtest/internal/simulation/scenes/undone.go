@@ -131,7 +131,7 @@ func emptied(a *player) {
 	if l == nil {
 		return
 	}
-	a.Rest(sent / 2)
+	a.Rest(sent/2 + 2*a.Trip())
 	a.Net.Call(func() {
 		for _, key := range []string{":queue", ":clients"} {
 			a.At("redlatch:"+name).Do("DEL", "{redlatch:"+name+"}"+key)

@@ -20,8 +20,8 @@ func (a *Actor) toil() {
 		a.Step()
 		a.Role.Once(a)
 		a.Rest(a.Plan.pause.Draw(a.Random))
-		if a.Role.Actors > 0 { // a scene, beside others
-			a.Rest(a.UpTo(200 * time.Millisecond))
+		if a.Role.Actors > 0 {
+			a.Rest(a.Plan.scenes.Draw(a.Random))
 		}
 	}
 }

@@ -33,6 +33,7 @@ type plan struct {
 	startles  bool      // hooks panic now and then
 	drift     float64   // of the servers' clocks, either way, at most
 	pause     wire.Span // between what an actor does
+	scenes    wire.Span // the same in a scene, in addition
 }
 
 // harm says which faults there are.
@@ -56,7 +57,11 @@ func newPlan(r *rand.Rand, all Catalogue) plan {
 		Request:   []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second}[r.IntN(3)],
 		journal:   r.IntN(4) == 0, pause: wire.Span{Most: []time.Duration{20 * time.Millisecond, 100 * time.Millisecond}[r.IntN(2)]},
 	}
+	p.scenes.Most = []time.Duration{200 * time.Millisecond, time.Second}[r.IntN(2)]
 	p.Delay = wire.Span{Least: 100 * time.Microsecond, Most: time.Duration(200+r.IntN(3000)) * time.Microsecond}
+	if r.IntN(4) == 0 {
+		p.Delay.Most = 10 * time.Millisecond // as between cities
+	}
 	if r.IntN(5) == 0 { // which costs a message to each node
 		p.Nodes, p.Clients, p.actors = 3, 2, 1+r.IntN(2)
 		p.TTL, p.Heartbeat = min(p.TTL, 5*time.Second), max(p.Heartbeat, time.Second)
