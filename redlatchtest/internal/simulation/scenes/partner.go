@@ -32,6 +32,7 @@ func on(w *world.World) *stage { return w.State.(*stage) }
 type neighbourhood struct {
 	inside    int
 	freed     time.Time // by the other library, and not acquired since
+	told      bool      // and announced
 	announced time.Time // last
 }
 
