@@ -302,48 +302,6 @@ func (e *Engine) process() presence.Process {
 	}
 }
 
-// subscribed is called when a subscription was connected or lost. Messages may have been published
-// while it was not, and from now on its waiters have to ask more often, or need not any more.
-func (e *Engine) subscribed(s *subscribe.Subscription) {
-	if s == e.Listener.Plain() {
-		e.Keeper.DropKept()
-	}
-	if s.Session() > 1 { // it is back: the server may be another, or have an older copy
-		e.Keeper.ReleaseAgain(s.Key())
-	}
-	e.Line.PollNow(s)
-	e.tries.WakeAll()
-	e.Counts.askAll()
-	if s.Connected() {
-		e.Keeper.Recheck(s.Key())
-	}
-}
-
-// waits reports whether a goroutine waits for the name with this key.
-func (e *Engine) waits(key string) bool { return e.Line.Waits(key) || e.Counts.waits(key) }
-
-// hear takes one message. A text that is none is ignored: anybody may publish on the channel.
-func (e *Engine) hear(text string) {
-	switch m := script.ParseMessage(text); m.Verb {
-	case script.MessageGrant:
-		if !e.Line.Granted(m.Owner, m.Token, m.Detail) {
-			e.Keeper.GrantedAgain(m.Owner)
-		}
-	case script.MessageFirst:
-		e.Line.PollAtExpiry(m.Owner, m.Remaining) // its heartbeat would be later
-	case script.MessageRevoke:
-		e.Keeper.Revoked(m.Owner, m.Note)
-	case script.MessageWanted:
-		e.Keeper.Wanted(m.Owner)
-	case script.MessageAsked:
-		e.Keeper.Asked(m.Owner, m.Again)
-	case script.MessageZero:
-		e.Counts.hear(m.Key, m.Token)
-	case script.MessageFree:
-		e.tries.Wake(m.Owner)
-	}
-}
-
 // restoreVotes gives every node the right to vote that may have it, for the kind of a lock. If
 // the whole quorum is new, it does so for all kinds.
 func (e *Engine) restoreVotes(ctx context.Context, l *lock.Lock) {

@@ -1,5 +1,5 @@
-// Package acquire goes from a wish to a lease: on one server, in the turn of a group of goroutines, over
-// a quorum, of several names, or of a lease that was detached.
+// Package acquire turns a request for a lock into a lease: on one server, in the turn of a group of
+// goroutines, over a quorum, of several names, or of a lease that was detached.
 //
 //	One --> attempt --+--> turns: goroutines of this client, one after the other --+
 //	                  |                                                            v

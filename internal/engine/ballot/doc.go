@@ -1,4 +1,5 @@
-// Package ballot is what an acquisition over a quorum of independent servers comes to.
+// Package ballot runs an acquisition across a quorum of independent servers: it asks all of them,
+// counts their votes, and decides what to do next.
 //
 //	an attempt --- Ask ---> every node votes
 //	    ^                        |
@@ -17,9 +18,9 @@
 // A [Contest] sends the requests. A [Round] waits for votes, also those that come after it. A [Tally]
 // counts them. [Decide] is the policy of an attempt, and has no state. [Waiters] are woken by the nodes, to try.
 //
-// Phase 1: every node is asked to let the owner in, and counts. The token is the largest count of a
-// majority that did. Phase 2: the token is written back, where the owner is still inside, to a
-// majority; an owner that comes later meets one of these nodes and counts on from there. If a
+// Phase 1: every node is asked to let the owner in, and counts (mint in quorum_token.lua). The token is
+// the largest count of a majority that did ([Tally.Token]). Phase 2: the token is written back
+// (raise.lua), where the owner is still inside, to a majority; an owner that comes later meets one of these nodes and counts on from there. If a
 // majority gave the same number in phase 1, that is its token, and phase 2 has nothing to do.
 // spec/quorum.pml is the model of this.
 package ballot

@@ -42,8 +42,8 @@
 //     baton. In between, the turn is that of the caller of Pop. If Pop returns nil, the turn is
 //     still where it was, and goes on by 2.
 //
-// If none happened, all that wait would wait for ever. If two happened, two goroutines would have
-// what one acquisition granted, or would ask Redis for it where one should.
+// If none of them happened, the waiters would hang for ever. If two happened, two goroutines would
+// share one grant, or both would ask Redis for it.
 //
 // A panic in the program's code is the one exception. The goroutine then does not know how far it
 // came, and calls Dissolve whatever has become of its turn. That is safe: for a group that has

@@ -1,5 +1,5 @@
-// Package lease is when a lease is held, and how it ends. It knows what Redis has confirmed, and until
-// when. How a lock is acquired is for others.
+// Package lease keeps track of whether a lease is still held, and how it ends: what Redis has
+// confirmed, and until when. Package acquire begins leases.
 //
 //	                        extended
 //	                 .--------------------.
@@ -23,7 +23,7 @@
 // message is about. A [Lease] is begun by [Keeper.Begin], from a grant. docs/architecture.md has
 // the table of all transitions.
 //
-// Three files are the lease itself. Of the others they know needs.go and again.go alone:
+// Three files are the lease itself. Of the others they know needs.go and oldcopy.go alone:
 //
 //	lease.go     a lease, its state and its deadline, what is told of it, and how it ends
 //	nest.go      entries of an owner that are one in Redis
@@ -32,18 +32,18 @@
 // The others are what is done with it:
 //
 //	extend.go    extending for the program, and what an extend changes
-//	watchdog.go  extending what is due
+//	watchdog.go  sending the extends that are due; lease.go and extend.go say when
 //	release.go   releasing
 //	detach.go    leaving a lease to another process
 //	pass.go      passing the lock on to the next goroutine of this client
-//	linger.go    keeping the lock for the client's next acquisition
+//	linger.go    keeping the lock for the client's next acquisition, until another client asks for it
 //	reentry.go   beginning a lease of an owner that is inside
 //	loss.go      losing a lease: by force, and when the client closes
 //	votes.go     votes of a quorum that come while it is held
 //	wanted.go    telling the holder that it is waited for
 //	stray.go     telling of leases that are held without need
 //	context.go   a lease as the context of its work
-//	again.go     releasing again what a server that took over does not know
+//	oldcopy.go   releasing again when a server came back with an older copy of the data
 //	needs.go     what leases use
 //	errors.go    why a lease is not held
 package lease

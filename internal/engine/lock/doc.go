@@ -1,5 +1,5 @@
-// Package lock is the words in which the engine speaks of locks. What a program reads and writes is
-// the root's: its options become [Terms] once, where they are given, and nothing below asks whether
+// Package lock defines the types that the parts of the engine share. What a program reads and writes
+// is the root's: its options become [Terms] once, where they are given, and nothing below asks whether
 // one is zero.
 //
 //	Lock     what can be held: a name with a kind, of a client, and the Terms of holding it

@@ -24,7 +24,8 @@ const (
 	Forgotten    What = "forgotten"
 )
 
-// Event is what the client is told of an acquisition or of a lease.
+// Event is what the client is told of an acquisition or of a lease. A new field also goes into the
+// root's event.go (Event, LogValue and tell), and into recorder.go if the journal has it.
 type Event struct {
 	What      What
 	ID        uint64 // of the acquisition

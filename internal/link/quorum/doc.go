@@ -54,7 +54,7 @@
 // None of them ever voted, so none has anything to forget. All of them must have answered, since
 // one that did not may know better. And the probation of all must have begun before the first
 // gets the right, so that a node which then says that it never voted has forgotten that it did. A
-// node whose probation is of no time is new, also for a client that comes when others vote already.
+// node with a probation of zero counts as new, even for a client that comes when others vote already.
 //
 // # If too many forgot
 //

@@ -13,10 +13,11 @@
 //	OPERATION.lua  acquire, await, release, renew, inspect, force, seize, adopt, resize, want, ask, used, proclaim;
 //	               vote, raise, confirm, mend
 //
-// A new kind is one more file that answers the questions, and one more variable here.
+// A new kind is one more file that answers the questions, and one more variable here;
+// docs/development.md lists what else it needs.
 //
-// Lua makes every function anew each time a script runs, so what the common case does not need must
-// stand behind the place where that case returns. For that a file has a line "-- cold", or begins
+// Lua makes every function anew on each run, so code that the common case does not need stands behind
+// the point where that case returns. For that a file has a line "-- cold", or begins
 // with it. The script is first what stands above that line in each of the files, then what stands
 // below it in each of them:
 //
