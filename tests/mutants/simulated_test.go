@@ -72,6 +72,7 @@ var outOfReach = []struct{ of, why string }{
 	{"context of several that waits for the schedule", "timers are never late in virtual time"},
 	{"lease that is never found to be forgotten", "no world runs the garbage collector on purpose"},
 	{"journal without an end", tooMany},
+	{"resend of what progresses after an ever longer pause", tooMany},
 	{"repeats without an end", tooMany},
 	{"repeats that go with what has counted", tooMany},
 	{"count that a late request of the round before", tooMany},
