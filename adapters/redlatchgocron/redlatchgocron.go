@@ -1,4 +1,4 @@
-// Package redlatchgocron has schedulers of gocron v2 in several processes share their jobs over
+// Package redlatchgocron lets gocron v2 schedulers in several processes share their jobs over
 // Redis, in one of the two ways that gocron offers:
 //
 //	locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{})

@@ -1,5 +1,5 @@
-// Package redlatchkube has the leader election of Kubernetes' client-go, and so of controllers that
-// are built with it, elect over Redis instead of over the API server:
+// Package redlatchkube makes the leader election of Kubernetes' client-go, and so of the
+// controllers built on it, use Redis instead of the API server:
 //
 //	lock := redlatchkube.New(client.Election("my-controller"), hostname)
 //	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{

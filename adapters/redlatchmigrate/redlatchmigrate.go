@@ -1,6 +1,6 @@
-// Package redlatchmigrate has golang-migrate lock with Redis instead of with the database: for a
-// database whose driver has none between processes (SQLite, ClickHouse, Cassandra), or whose advisory
-// lock does not work through a connection pooler.
+// Package redlatchmigrate makes golang-migrate lock with Redis instead of the database: for a
+// database whose driver has no locks between processes (SQLite, ClickHouse, Cassandra), or whose
+// advisory lock does not work through a connection pooler.
 //
 //	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
 //	m, err := migrate.NewWithDatabaseInstance("file://migrations", "sqlite",

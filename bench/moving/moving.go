@@ -1,5 +1,5 @@
-// Package moving has the code of docs/moving.md, before and after, so that it compiles, and tests
-// that run both sides at once where they share a key.
+// Package moving holds the code of docs/moving.md, before and after, so that it compiles, with
+// tests that run both sides at once where they share a key.
 package moving
 
 import "context"

@@ -1,5 +1,5 @@
 // Package fleet keeps a picture of all locks under a prefix, for the dashboard and `redlatch top`,
-// and has the words in which they and the command tell of a lock.
+// and the words in which they and the command describe a lock.
 //
 // One [Poller] looks for all viewers, and does not look while it has none. A look at all names
 // ([Source.List]) goes in steps, with pauses between them, so that Redis spends no more than a

@@ -1,5 +1,5 @@
-// Package deployments tries what is more than one server: a cluster, a master with replicas and
-// sentinels, and a quorum, each with nodes that die, forget, are slow or cut off.
+// Package deployments tests deployments of more than one server: a cluster, a master with replicas
+// and sentinels, and a quorum, each with nodes that die, forget, are slow or cut off.
 //
 // # Which file is about which hazard
 //

@@ -1,4 +1,4 @@
-// Package faults tries one server whose requests, replies, messages and connections are lost or
+// Package faults tests one server whose requests, replies, messages and connections are lost or
 // late, that hangs, restarts empty, is full or refuses, and contexts that end at a bad moment.
 //
 // # Which file is about which hazard

@@ -1,5 +1,5 @@
-// Package fencing tries the guards that refuse the write of a late holder, in the databases that are
-// installed and over HTTP. It alone needs SQL drivers.
+// Package fencing tests the guards that refuse the write of a late holder, in the databases that
+// are installed and over HTTP. Only this package needs SQL drivers.
 //
 // # Which file is about which hazard
 //

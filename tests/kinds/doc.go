@@ -1,5 +1,5 @@
-// Package kinds tries what each kind of lock is for, and the options that change how it is held or
-// waited for: bad input, order, models that random operations are compared with.
+// Package kinds tests what each kind of lock is for, and the options that change how it is held or
+// waited for: bad input, order, and random operations compared with a model.
 //
 // # Which file is about which hazard
 //

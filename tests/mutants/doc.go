@@ -1,5 +1,5 @@
 // Package mutants breaks copies of the code in known ways, one at a time, and checks that the tests
-// that are named with each notice. TestMutants runs only with make mutants.
+// named with each notice. TestMutants runs only with make mutants.
 //
 // # Which file is about which hazard
 //

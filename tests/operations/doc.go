@@ -1,4 +1,4 @@
-// Package operations tries what operators see and do: events, metrics, alerts, the journal, looking
+// Package operations tests what operators see and do: events, metrics, alerts, the journal, looking
 // at locks, taking them by force, rights, and how errors and losses explain themselves.
 //
 // # Which file is about which hazard

@@ -1,5 +1,5 @@
-// Package peers tries redlatch beside others at the same key: other libraries, no library, clients
-// in other languages. The directories foreign and python have programs of those.
+// Package peers tests redlatch beside others at the same key: other libraries, no library, clients
+// in other languages. The directories foreign and python have programs for that.
 //
 // # Which file is about which hazard
 //

@@ -1,5 +1,5 @@
-// Package process tries what becomes of locks when processes are killed, suspended or closed, hand
-// a lease on to another process, pass a mutex on inside, or have very much to do.
+// Package process tests what becomes of locks when processes are killed, suspended or closed, hand
+// a lease to another process, pass a mutex on inside, or have very much to do.
 //
 // # Which file is about which hazard
 //

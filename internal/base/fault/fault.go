@@ -1,4 +1,4 @@
-// Package fault has the errors in which all floors speak. The root package shows the sentinels to
+// Package fault defines the errors that all floors share. The root package shows the sentinels to
 // programs, as the same values, and says there what each of them means.
 //
 //	              an error of a request

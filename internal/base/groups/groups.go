@@ -1,5 +1,5 @@
-// Package groups has the series that exporters of metrics count in: those of each kind and mode, in
-// each group of names.
+// Package groups defines the series that metrics exporters count in: those of each kind and mode,
+// in each group of names.
 //
 // A program says which group a name belongs to. Beyond a hundred groups there is one for all others, so
 // that a program which makes a group of each name does not fill the memory of what collects metrics.

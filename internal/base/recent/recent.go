@@ -1,4 +1,5 @@
-// Package recent remembers texts for a moment, as many as come from outside, and bounded.
+// Package recent remembers texts for a moment. They may come from outside, so it keeps a bounded
+// number.
 package recent
 
 // Kept is how many texts are remembered at least.

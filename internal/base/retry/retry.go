@@ -1,4 +1,4 @@
-// Package retry says which failed requests are worth sending again, and how long to wait before.
+// Package retry decides which failed requests are worth sending again, and how long to wait first.
 //
 //	                 +-- a reply ----------------------------------> the reply
 //	request -------->|

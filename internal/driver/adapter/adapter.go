@@ -1,4 +1,4 @@
-// Package adapter is what the adapters of all Redis client libraries have to do in the same way.
+// Package adapter holds what the adapters of all Redis client libraries do the same way.
 package adapter
 
 import (

@@ -1,5 +1,5 @@
-// Package linger knows for which names of a client it is worth to keep a lock that its program is done
-// with, and how many tokens to take for that. It asks Redis nothing.
+// Package linger decides for which names it pays to keep a lock that the program has released, and
+// how many tokens to take for that. It asks Redis nothing.
 //
 //	         Take: a block of tokens          all used: the next block is twice as large
 //	calm ----------------------------> kept ----------------------------------> kept

@@ -1,4 +1,4 @@
-// Package survey looks at what Redis knows of names: at one server, or as a majority of a quorum
+// Package survey reads what Redis knows about names: at one server, or as a majority of a quorum
 // sees them. It changes nothing.
 //
 //	keys --- List ---> names -- sniff --> kinds -- inspect --> holders and waiters -- recall --> their processes

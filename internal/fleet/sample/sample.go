@@ -1,5 +1,5 @@
-// Package sample has locks and an entry of the journal for the tests of what shows them, and the
-// words that every screen has to show of them.
+// Package sample has sample locks and a journal entry for the tests of the screens, and the words
+// that every screen has to show for them.
 package sample
 
 import (

@@ -1,5 +1,5 @@
-// Package dial connects to Redis by URLs: to one deployment, or to the nodes of a quorum, of which the
-// majority has to be there.
+// Package dial connects to Redis by URL: to one deployment, or to the nodes of a quorum, most of
+// which must be up.
 package dial
 
 import (

@@ -1,5 +1,5 @@
-// Package quorum makes one thing of several independent Redis servers, its nodes: what a majority
-// of them says counts. A node may vote only while it cannot have forgotten anything:
+// Package quorum treats several independent Redis servers, its nodes, as one: what a majority of
+// them says counts. A node may vote only while it cannot have forgotten anything:
 //
 //	                   the server is restarted, or its keys are deleted
 //	+---------+                                               +-----------------+

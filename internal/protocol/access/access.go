@@ -1,4 +1,4 @@
-// Package access says what a Redis user needs to be allowed for redlatch, and no more.
+// Package access lists the rights that a Redis user needs for redlatch, and no more.
 package access
 
 import (

@@ -1,5 +1,5 @@
-// Package answers is a connection whose server says what a test wants, for the tests of rooms that
-// need no Redis. It has no state: what a script would do, the test says.
+// Package answers is a connection whose server says what a test wants, for tests of packages that
+// need no Redis. It has no state: the test says what a script would do.
 package answers
 
 import (

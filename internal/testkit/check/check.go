@@ -1,5 +1,5 @@
-// Package check has checks of errors and values for tests, a line each. It imports nothing of redlatch, so that
-// the tests of all packages can use it.
+// Package check has one-line checks of errors and values for tests. It imports nothing of redlatch,
+// so the tests of all packages can use it.
 package check
 
 import (

@@ -1,5 +1,5 @@
-// Package locktest opens clients, acquires and releases locks, and waits for what a server says of
-// them, for the tests of packages that use redlatch.
+// Package locktest opens clients, acquires and releases locks, and waits until a server shows
+// something, for the tests of packages that use redlatch.
 package locktest
 
 import (

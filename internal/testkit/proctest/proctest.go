@@ -1,5 +1,5 @@
-// Package proctest has a test binary run as further processes of its own test, which can be killed
-// or suspended. TestMain calls [Main] first, with the roles that such a process can have:
+// Package proctest runs a test binary as further processes of its own test, which can be killed or
+// suspended. TestMain calls [Main] first, with the roles that such a process can have:
 //
 //	func TestMain(m *testing.M) {
 //		proctest.Main(map[string]proctest.Role{"holder": hold})

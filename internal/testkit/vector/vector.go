@@ -1,5 +1,5 @@
-// Package vector has what tests of redlatch's scripts read and write in docs/vectors, whose
-// README.md says how each field is spelled.
+// Package vector reads and writes docs/vectors for the tests of the scripts. Its README.md says how
+// each field is spelled.
 package vector
 
 import (

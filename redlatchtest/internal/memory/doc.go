@@ -1,4 +1,4 @@
-// Package memory is a server that knows as much of Redis as redlatch's scripts ask of it: strings,
+// Package memory is a server that knows as much of Redis as redlatch's scripts need: strings,
 // hashes, sorted sets, streams, expiries, channels and Lua. It has no socket. The tests' network
 // calls it, and decides what arrives when.
 //

@@ -1,6 +1,6 @@
-// Package simulation runs whole clients against servers in memory, over a network that a seed
-// directs, in virtual time. Minutes of faults take milliseconds, and a world that failed can be run
-// again, step by step.
+// Package simulation runs whole clients against servers in memory, over a network driven by a seed,
+// in virtual time. Minutes of faults take milliseconds, and a world that failed can be run again,
+// step by step.
 //
 //	seed --> plan: harm, servers, clients, roles, times
 //

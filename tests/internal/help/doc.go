@@ -1,4 +1,4 @@
-// Package help is what tests of all folders have in common: options, acquisitions on other
+// Package help holds what the tests of all folders share: options, acquisitions on other
 // goroutines, keys, and checks of what is left in Redis. What tests of other modules need as well,
 // such as Open, Lock, Release and Eventually, is in internal/testkit/locktest.
 //

@@ -1,4 +1,4 @@
-// Package suite is what the test binaries of all folders have in common: their TestMain.
+// Package suite is the TestMain that the test binaries of all folders share.
 package suite
 
 import (

@@ -1,4 +1,4 @@
-// Package trial tries faults by enumeration: each request of each operation of each kind of lock
+// Package trial tests faults by enumeration: each request of each operation of each kind of lock
 // meets each mishap, in a trial of its own.
 //
 //	countdown  what trials of a countdown check

@@ -1,4 +1,4 @@
-// Package wire is connections that fail in chosen ways.
+// Package wire has connections that fail in chosen ways.
 //
 //	conn       of one client: requests that wait, replies and messages that are lost
 //	lossy      requests that meet mishaps, by their number

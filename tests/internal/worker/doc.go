@@ -1,5 +1,5 @@
-// Package worker is processes that hold locks, wait for them and write under them, to be killed and
-// suspended. Such a process is the test's own binary, whose TestMain calls Main.
+// Package worker runs processes that hold locks, wait for them and write under them, to be killed
+// and suspended. Such a process is the test's own binary, whose TestMain calls Main.
 //
 //	worker    the processes, and their jobs
 //	rooms     locks that have room for another beside a holder

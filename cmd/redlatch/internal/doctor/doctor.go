@@ -1,5 +1,5 @@
-// Package doctor looks at a deployment of Redis for what can hurt locks, and says what to do about
-// it.
+// Package doctor checks a Redis deployment for problems that can hurt locks, and says what to do
+// about them.
 package doctor
 
 import (

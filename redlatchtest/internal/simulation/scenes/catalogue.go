@@ -1,6 +1,6 @@
 // Package scenes has the roles that actors of a world play ([All]): crowds on the same names, and
-// scenes, in which a player has partners of its own and brings them to a state that chance seldom
-// does.
+// scenes, in which a player has partners of its own and brings them to a state that chance rarely
+// reaches.
 package scenes
 
 import (

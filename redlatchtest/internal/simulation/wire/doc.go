@@ -1,4 +1,4 @@
-// Package wire is servers in memory and a network between them and clients, in virtual time.
+// Package wire simulates servers, and the network between them and clients, in virtual time.
 //
 //	Link ---- Network ---- Server       requests, replies and messages under way
 //	  ^          ^            ^

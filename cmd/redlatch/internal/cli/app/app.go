@@ -1,5 +1,5 @@
-// Package app is what the commands of redlatch share: the flags that all have, the way to the
-// server, pages of help and the refusal of flags and arguments that make no sense.
+// Package app holds what the commands of redlatch share: common flags, connecting to the server,
+// help pages, and the refusal of flags and arguments that make no sense.
 package app
 
 import (

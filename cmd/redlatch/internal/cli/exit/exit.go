@@ -1,5 +1,5 @@
-// Package exit has the exit codes of redlatch, and errors that know theirs and what to do about
-// them.
+// Package exit defines the exit codes of redlatch, and errors that carry a code and what to do
+// about it.
 package exit
 
 import (

@@ -1,5 +1,5 @@
-// Package hold has the commands that acquire and release a lock for a program: run, elect, lock and
-// unlock, and the guard that stops the command of a run which was killed.
+// Package hold implements the commands that acquire and release a lock for a program: run, elect,
+// lock and unlock, and the guard that stops the command of a run that was killed.
 package hold
 
 import (

@@ -1,5 +1,5 @@
-// Package look has the commands of an operator: ls, inspect, log, doctor, top and web show locks,
-// and release takes them by force.
+// Package look implements the commands for operators: ls, inspect, log, doctor, top and web show
+// locks, and release takes them by force.
 package look
 
 import (

@@ -1,5 +1,5 @@
-// Package report is what the commands print of locks: tables, pages and sentences in the words of
-// package fleet, and JSON.
+// Package report prints locks for the commands: as tables, pages and sentences in the words of
+// package fleet, and as JSON.
 package report
 
 import (

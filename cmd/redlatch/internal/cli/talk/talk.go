@@ -1,5 +1,5 @@
-// Package talk is what redlatch prints: answers on stdout, and talk on stderr in lines for people or
-// in events for programs. All commands print through [Streams].
+// Package talk prints answers on stdout, and messages on stderr: as lines for people or as events
+// for programs. All commands print through [Streams].
 package talk
 
 import (
