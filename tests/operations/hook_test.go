@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -148,6 +150,35 @@ func TestLongHeldIsNotedOnce(t *testing.T) {
 			}
 		}
 		check.Equal(t, n, 2, "leases that were held for long, as noted")
+	})
+}
+
+// TestLateHeartbeatTellsNoHolder: a waiter has given up, and a copy of its last request arrives after
+// that. No holder is told that it is waited for.
+func TestLateHeartbeatTellsNoHolder(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		m := s.Client(t, redlatch.Options{}).Mutex("a")
+		held := locktest.Lock(t, m)
+		wanted := held.Wanted()
+		time.Sleep(time.Second)
+		late := script.Mutex.Await(check.Value(keys.Of("redlatch:", "a")).OK(t), "{redlatch:gone}:grants", time.Minute, time.Hour, []string{"a ticket"})
+		check.OK(t, "await", s.Conn().Eval(t.Context(), late)[0].Err)
+		time.Sleep(time.Second)
+		select {
+		case <-wanted:
+			t.Error("a holder is told of a waiter that has left")
+		default:
+		}
+		result := help.GoLock(t.Context(), m)
+		time.Sleep(time.Second)
+		select {
+		case <-wanted:
+		default:
+			t.Error("a holder is not told of a waiter that came after it")
+		}
+		locktest.Release(t, held)
+		locktest.Release(t, help.Await(t, result))
 	})
 }
 

@@ -167,8 +167,12 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 		l.confirm(by, sent, ttl)
 		l.extendOthers(by, sent, ttl, left, now)
 		l.extendAfter = retry.Jitter(l.pace()/3, 0.05)
-		if l.doubted {
+		switch {
+		case l.doubted:
 			l.doubted, l.extendAfter = false, now.Since(sent)
+		case l.forced: // which is not so: a program published it, or a server that has lost that did it
+			l.forced = false
+			l.keeper.unforced(l.owner)
 		}
 		l.reschedule(now)
 		if l.wishing() {

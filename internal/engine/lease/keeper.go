@@ -107,6 +107,13 @@ func (k *Keeper) forced(owner string) string {
 	return k.taken[owner]
 }
 
+// unforced forgets what a message told of an owner, which was not so.
+func (k *Keeper) unforced(owner string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.taken, owner)
+}
+
 // Of returns the lease of an owner, or nil.
 func (k *Keeper) Of(owner string) *Lease {
 	k.mu.Lock()

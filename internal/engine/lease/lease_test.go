@@ -295,6 +295,24 @@ func TestTheWordOfForce(t *testing.T) {
 	})
 }
 
+// TestTheWordOfForceIsNotSo: any program can publish it. What becomes of the lease later is told as it
+// is.
+func TestTheWordOfForceIsNotSo(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		h.Revoked(l.Owner(), "1\t{}")
+		time.Sleep(time.Minute)
+		if !l.Held() {
+			t.Fatalf("Err = %v, and Redis has it", l.Err())
+		}
+		h.server.Now(gone("", "8"))
+		time.Sleep(time.Minute)
+		if want := (lostTest{lock.Loss{Reason: lock.ReasonDeleted}}); l.Err() != want {
+			t.Errorf("Err = %v, want %v", l.Err(), want)
+		}
+	})
+}
+
 // TestReleaseFollowsTheExtend: a release begins when the extend under way has its answer. A renewal that is
 // armed, or answered, after the release keeps a lock that no program has, or reports a loss that is none
 // (redisson#7272, redis-semaphore#205, DistributedLock#287, spring-integration#10513).

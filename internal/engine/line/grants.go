@@ -36,7 +36,7 @@ func (ln *Line) deliver(owner string, token int64, detail string) bool {
 		return false
 	}
 	g := lock.Grant{
-		Owner: owner, Token: token, Spare: w.lock.Spare(), Detail: detail, Resent: w.resent, Ticket: w.ticket,
+		Owner: owner, Token: token, Spare: w.lock.Spare(), Detail: detail, Resent: w.resent || w.asking, Ticket: w.ticket,
 		Sent: w.sentAt, TTL: min(w.lock.TTL, ln.LiveFor),
 	}
 	if token <= w.fence || g.Left(ln.Now()) <= 0 {
@@ -66,7 +66,11 @@ func (ln *Line) Place(w *Waiter, s script.Standing, a ask.Answer) bool {
 	if s.First { // else another waiter of the poller may be the first, and goes on listening
 		ln.heedLocked(w.poller, s.Foreign)
 	}
-	ln.pollAfterLocked(w.poller, ln.nextPollLocked(w.poller, s.First, s.Remaining, s.Foreign))
+	next := ln.nextPollLocked(w.poller, s.First, s.Remaining, s.Foreign)
+	if w.missed { // that poll was for a reason, perhaps this waiter's
+		w.missed, next = false, 0
+	}
+	ln.pollAfterLocked(w.poller, next)
 	return true
 }
 
@@ -149,7 +153,9 @@ func (ln *Line) restoreLocked(w *Waiter) {
 				return
 			}
 			ln.mu.Lock()
-			w.poller.noteLocked(err)
+			if !w.poller.hasPlaceLocked() { // else its polls tell
+				w.poller.noteLocked(err)
+			}
 			ln.mu.Unlock()
 			retry.Sleep(ln.Closing, PollDisconnected)
 		}

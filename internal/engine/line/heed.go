@@ -6,27 +6,37 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/retry"
-	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
+// channel is where another library announces a release.
+type channel struct {
+	name    string
+	sharded bool
+}
+
 // heedLocked has the client of the first in line listen for the announcement of a release while the
-// holder is of another library. It listens until no waiter of the poller is left: the next holder
-// may be one of the kind again. The caller holds ln.mu.
+// holder is of another library: where any of the poller's waiters expects it. It listens until no waiter
+// of the poller is left: the next holder may be one of the kind again. The caller holds ln.mu.
 func (ln *Line) heedLocked(p *poller, behindForeign bool) {
-	a := p.lock.Neighbours
 	p.behindForeign = behindForeign
-	if !p.behindForeign || p.stopHeeding != nil || a.Channel == "" || len(p.waiters) == 0 {
+	if !behindForeign {
 		return
 	}
-	ctx, stop := context.WithCancel(ln.Closing)
-	p.stopHeeding = stop
-	ln.Spawn(func() {
-		ln.heed(ctx, a, func() {
-			if ctx.Err() == nil {
-				ln.pollAnnounced(p)
-			}
+	for w := range p.waiters {
+		a := channel{w.lock.Neighbours.Channel, w.lock.Neighbours.Sharded}
+		if a.name == "" || p.heeding[a] != nil {
+			continue
+		}
+		ctx, stop := context.WithCancel(ln.Closing)
+		p.heeding[a] = stop
+		ln.Spawn(func() {
+			ln.heed(ctx, a, func() {
+				if ctx.Err() == nil {
+					ln.pollAnnounced(p)
+				}
+			})
 		})
-	})
+	}
 }
 
 // pollAnnounced has a poller whose first waiter stands behind a foreign holder poll at once.
@@ -45,14 +55,14 @@ func (ln *Line) pollAnnounced(p *poller) {
 // heed listens to the channel of an announcement until ctx is done. It calls heard for each message
 // and when it begins to listen, since a message may have been published before. Any message counts,
 // whatever it says: at worst the waiter asks once more.
-func (ln *Line) heed(ctx context.Context, a script.Neighbours, heard func()) {
+func (ln *Line) heed(ctx context.Context, a channel, heard func()) {
 	for n := 0; ctx.Err() == nil; n++ {
 		subscribe := ln.Conn.Subscribe
-		if shards, ok := ln.Conn.(conn.Sharded); ok && a.Sharded && ln.Listener.Sharded() {
+		if shards, ok := ln.Conn.(conn.Sharded); ok && a.sharded && ln.Listener.Sharded() {
 			subscribe = shards.SubscribeSharded
 		}
 		var up atomic.Bool
-		_ = subscribe(ctx, a.Channel, func() {
+		_ = subscribe(ctx, a.name, func() {
 			up.Store(true)
 			heard()
 		}, func(string) { heard() }) // why it ended matters to none: the pace of asking is the net

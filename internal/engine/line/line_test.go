@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -292,4 +294,190 @@ func TestPlaceThatComesLate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPollBeforeThePlaceIsKnown: a message that a waiter is the first, and the return of its
+// subscription, may overtake the answer to the request for its place. It is asked about after that.
+func TestPollBeforeThePlaceIsKnown(t *testing.T) {
+	for name, word := range map[string]func(ln *Line, w *Waiter){
+		"message":      func(ln *Line, w *Waiter) { ln.PollAtExpiry(w.owner, 0) },
+		"subscription": func(ln *Line, w *Waiter) { ln.PollNow(ln.Subscription(w.lock)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+				s.Now(stands(time.Minute, inLineStill))
+				l, owner := mutex(t), ln.Owner()
+				ticket, address := ln.Ticket(l, owner)
+				w := ln.Add(l, nil, owner, ticket, address, ln.Now())
+				word(ln, w)
+				time.Sleep(time.Second)
+				before := s.Count("await")
+				ln.Place(w, script.Standing{Arrival: 1, Remaining: time.Minute}, ask.Answer{Sent: ln.Now()})
+				time.Sleep(100 * time.Millisecond)
+				if n := s.Count("await"); before != 0 || n != 1 {
+					t.Errorf("%d polls before its place is known, and %d soon after, want one after", before, n)
+				}
+				ln.Cancel(w)
+			})
+		})
+	}
+}
+
+// TestGrantWhileThePlaceIsAskedFor: an earlier copy of the request for a place may arrive after the
+// lease has ended, so the grant says that it was sent more than once.
+func TestGrantWhileThePlaceIsAskedFor(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			if verb == "acquire" {
+				return answers.Silent(ctx, verb, call)
+			}
+			return stands(time.Minute, conn.Reply{List: []conn.Reply{}})(ctx, verb, call)
+		})
+		w, first := enter(ln, mutex(t), time.Minute)
+		for s.Count("acquire") < 2 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		ln.Granted(s.Asked("acquire")[0].Args[1], 9, "")
+		if g := <-w.Granted; g.Owner == first || !g.Resent {
+			t.Errorf("granted %+v, want a grant to a new owner that was asked for more than once", g)
+		}
+	})
+}
+
+// TestFirstOfManyBehindAForeignHolder: one poll needs several requests, and only one of them has the
+// first in line.
+func TestFirstOfManyBehindAForeignHolder(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		l := mutex(t)
+		waiters := make(map[string]*Waiter)
+		for range maxPoll + 1 {
+			owner := ln.Owner()
+			ticket, address := ln.Ticket(l, owner)
+			waiters[ticket] = ln.Add(l, nil, owner, ticket, address, ln.Now())
+		}
+		first := slices.Min(slices.Collect(maps.Keys(waiters)))
+		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			if verb != "await" {
+				return answers.Yes(ctx, verb, call)
+			}
+			ahead := conn.Reply{Int: maxPoll}
+			if slices.Contains(call.Args, first) {
+				ahead.Int = 0
+			}
+			list := []conn.Reply{{Int: 60_000}, {Int: 1}, ahead, {Text: "another library"}, {}}
+			for range len(call.Args) - 3 {
+				list = append(list, inLineStill)
+			}
+			return conn.Result{Reply: conn.Reply{List: list}}
+		})
+		p := waiters[first].poller
+		for ticket, w := range waiters {
+			ln.Place(w, script.Standing{Arrival: 1, First: ticket == first, Foreign: true, Remaining: time.Minute}, ask.Answer{Sent: ln.Now()})
+		}
+		time.Sleep(time.Second)
+		before := s.Count("await")
+		ln.pollAnnounced(p)
+		time.Sleep(10 * time.Millisecond)
+		if n := s.Count("await") - before; n < 2 {
+			t.Errorf("%d requests after an announcement, want a poll of two", n)
+		}
+		for _, w := range waiters {
+			ln.Cancel(w)
+		}
+	})
+}
+
+// TestChannelsOfAllWaiters: goroutines may expect the announcement of a release at different channels,
+// or at none.
+func TestChannelsOfAllWaiters(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(stands(time.Minute, inLineStill))
+		var all []*Waiter
+		for _, name := range []string{"", "b", "c", "b"} {
+			l := mutex(t)
+			l.Neighbours.Channel = name
+			w, _ := enter(ln, l, time.Minute)
+			all = append(all, w)
+		}
+		ln.Place(all[3], script.Standing{Arrival: 1, First: true, Foreign: true, Remaining: time.Minute}, ask.Answer{Sent: ln.Now()})
+		ln.mu.Lock()
+		if n := len(all[0].poller.heeding); n != 2 {
+			t.Errorf("the client listens to %d channels, want 2", n)
+		}
+		ln.mu.Unlock()
+		for _, w := range all {
+			ln.Cancel(w)
+		}
+	})
+}
+
+// TestPaceOfTheShortestThatWaits: a waiter with a short TTL has left, and the others are polled for at
+// their own pace again.
+func TestPaceOfTheShortestThatWaits(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(stands(time.Hour, inLineStill))
+		long, short := mutex(t), mutex(t)
+		short.TTL = 300 * time.Millisecond
+		w, _ := enter(ln, long, time.Hour)
+		brief, _ := enter(ln, short, time.Hour)
+		time.Sleep(time.Second)
+		if n := s.Count("await"); n < 5 {
+			t.Errorf("%d polls in a second for a TTL of 300ms, want one in 100ms", n)
+		}
+		ln.Cancel(brief)
+		time.Sleep(10 * time.Second)
+		before := s.Count("await")
+		time.Sleep(time.Minute)
+		if n := s.Count("await") - before; n > 15 {
+			t.Errorf("%d polls in a minute, want one each heartbeat of 5s", n)
+		}
+		ln.Cancel(w)
+	})
+}
+
+// TestPlaceThatIsRefused: the server refuses to put one waiter in line again. Another waiter, which is
+// in line, is polled for as ever.
+func TestPlaceThatIsRefused(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		l := mutex(t)
+		var lost atomic.Pointer[string] // the ticket that the line has not
+		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			if verb == "acquire" {
+				return conn.Result{Err: errors.New("OOM command not allowed when used memory > 'maxmemory'")}
+			}
+			if verb != "await" {
+				return answers.Yes(ctx, verb, call)
+			}
+			list := []conn.Reply{{Int: 60_000}, {}, {}, {Text: "holder"}, {}}
+			for _, ticket := range call.Args[3:] {
+				is := inLineStill
+				if ticket == *lost.Load() {
+					is = conn.Reply{List: []conn.Reply{}}
+				}
+				list = append(list, is)
+			}
+			return conn.Result{Reply: conn.Reply{List: list}}
+		})
+		w, _ := enter(ln, l, time.Minute)
+		other, _ := enter(ln, l, time.Minute)
+		lost.Store(&other.ticket)
+		for s.Count("acquire") == 0 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		for range 100 {
+			time.Sleep(50 * time.Millisecond)
+			if _, outage := ln.Watch(w); outage != nil {
+				t.Fatalf("a waiter that is in line is told of an outage: %v", outage)
+			}
+		}
+		ln.Cancel(w)
+		for range 100 {
+			time.Sleep(50 * time.Millisecond)
+			if _, outage := ln.Watch(other); outage != nil {
+				ln.Cancel(other)
+				return
+			}
+		}
+		t.Error("a waiter that is refused its place is not told")
+	})
 }

@@ -2,6 +2,7 @@ package line
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -31,17 +32,22 @@ func (ln *Line) heartbeat(p *poller) {
 	if !ok {
 		return
 	}
+	asked, behindForeign := len(all), false
 	for _, batch := range groupByAddress(all) {
-		d, err := ln.poll(p, batch)
+		d, behind, err := ln.poll(p, batch)
 		if err != nil {
-			next = min(next, retry.Jitter(PollDisconnected, 0.3)) // it has tried for a while already
+			asked, next = 0, min(next, retry.Jitter(PollDisconnected, 0.3)) // it has tried for a while already
 			break
 		}
-		next = min(next, d)
+		behindForeign, next = behindForeign || behind, min(next, d)
 	}
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	p.polling = false
+	// A waiter that was not asked about may be the first.
+	if behindForeign || asked > 0 && asked >= len(p.waiters) {
+		ln.heedLocked(p, behindForeign)
+	}
 	if p.again {
 		p.again, next = false, 0
 	}
@@ -62,8 +68,10 @@ func (ln *Line) beginPoll(p *poller) (all []*Waiter, next time.Duration, ok bool
 	}
 	p.polling = true
 	all = make([]*Waiter, 0, len(p.waiters))
+	p.ttl = math.MaxInt64
 	for w := range p.waiters {
-		if w.arrival != 0 && !w.asking {
+		p.ttl = min(p.ttl, w.lock.TTL)
+		if w.missed = !w.inLineLocked(); !w.missed {
 			all = append(all, w)
 		}
 	}
@@ -90,8 +98,8 @@ func groupByAddress(all []*Waiter) (batches [][]*Waiter) {
 }
 
 // poll asks Redis how these waiters stand, which have the same address. It returns when to poll
-// again.
-func (ln *Line) poll(p *poller, batch []*Waiter) (time.Duration, error) {
+// again, and whether one of them is the first in line, behind a holder of another library.
+func (ln *Line) poll(p *poller, batch []*Waiter) (next time.Duration, behindForeign bool, err error) {
 	l := p.lock
 	address, tickets := ln.ticketsOf(batch)
 	answer, err := ln.Asker.Ask(ln.Closing, l.Subject, "wait for", l.Kind.Await(l.Keys, address, ln.LiveFor, l.FenceTTL, tickets))
@@ -103,7 +111,7 @@ func (ln *Line) poll(p *poller, batch []*Waiter) (time.Duration, error) {
 	defer ln.mu.Unlock()
 	back := err == nil && (p.outage != nil || answer.Resent)
 	if p.noteLocked(err); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if back {
 		ln.Back(l.Keys.State())
@@ -112,9 +120,8 @@ func (ln *Line) poll(p *poller, batch []*Waiter) (time.Duration, error) {
 	for i, s := range stand.Tickets {
 		ln.applyStatusLocked(batch[i], tickets[i], s, answer)
 	}
-	ln.heedLocked(p, stand.First && stand.Foreign)
 	ln.AskKeeper(l, stand.First, stand.Occupant)
-	return ln.nextPollLocked(p, stand.First, stand.Remaining, stand.Foreign), nil
+	return ln.nextPollLocked(p, stand.First, stand.Remaining, stand.Foreign), stand.First && stand.Foreign, nil
 }
 
 // ticketsOf returns the tickets of waiters, and the address in them.

@@ -25,7 +25,7 @@ type lockID struct{ kind, state string }
 type poller struct {
 	line    *Line
 	lock    *lock.Lock    // that of the first waiter
-	ttl     time.Duration // the shortest of the waiters'
+	ttl     time.Duration // the shortest of the waiters' at the last poll, and of those that came since
 	waiters map[*Waiter]struct{}
 	entry   schedule.Entry
 	polling bool          // a poll is under way
@@ -33,9 +33,9 @@ type poller struct {
 	news    chan struct{} // closed when an outage begins or ends; nil if no goroutine looks at it
 	inside  lock.Occupant // when Redis told last
 
-	behindForeign bool   // one of the waiters is the first in line, and the holder is of another library
-	stopHeeding   func() // ends the listening for LockOptions.Announce; nil if it has not begun
-	again         bool   // an announcement came while a poll was under way
+	behindForeign bool               // one of the waiters is the first in line, and the holder is of another library
+	heeding       map[channel]func() // end the listening for LockOptions.Announce
+	again         bool               // an announcement came while a poll was under way
 }
 
 // Waiter is one attempt in the line.
@@ -49,7 +49,8 @@ type Waiter struct {
 	ticket  string        // of that owner
 	address string        // in the ticket: only a poll from there keeps the client believed alive
 	arrival int64         // its place; 0 until Redis has told it
-	asking  bool          // a request for its place is under way
+	asking  bool          // a request for its place is under way, once more
+	missed  bool          // a poll came before its place was known
 	resent  bool          // a request for its place got no answer, and may arrive late
 	sentAt  clock.Reading // before the last request that Redis answered with "in line": a grant that is pushed came later
 	fence   int64         // the last token of the name in that answer: a grant that is pushed has a larger one
@@ -67,7 +68,7 @@ func (ln *Line) Add(
 	id := lockID{l.Kind.Name, l.Keys.State()}
 	p := ln.pollers[id]
 	if p == nil {
-		p = &poller{line: ln, lock: l, ttl: l.TTL, waiters: make(map[*Waiter]struct{})}
+		p = &poller{line: ln, lock: l, ttl: l.TTL, waiters: make(map[*Waiter]struct{}), heeding: make(map[channel]func())}
 		p.entry.Owner = p
 		ln.pollers[id] = p
 	}
@@ -93,8 +94,8 @@ func (ln *Line) removeLocked(w *Waiter) {
 	delete(ln.byOwner, w.owner)
 	delete(w.poller.waiters, w)
 	if len(w.poller.waiters) == 0 {
-		if w.poller.stopHeeding != nil {
-			w.poller.stopHeeding()
+		for _, stop := range w.poller.heeding {
+			stop()
 		}
 		delete(ln.pollers, lockID{w.lock.Kind.Name, w.lock.Keys.State()})
 	}
@@ -169,6 +170,21 @@ func (ln *Line) Watch(w *Waiter) (news <-chan struct{}, outage error) {
 	}
 	return p.news, p.outage
 }
+
+// hasPlaceLocked reports whether one of the waiters is in line, as far as is known. The caller holds
+// ln.mu.
+func (p *poller) hasPlaceLocked() bool {
+	for w := range p.waiters {
+		if w.inLineLocked() {
+			return true
+		}
+	}
+	return false
+}
+
+// inLineLocked reports whether Redis has told the waiter's place, and it is not being asked for again.
+// The caller holds ln.mu.
+func (w *Waiter) inLineLocked() bool { return w.arrival != 0 && !w.asking }
 
 // noteLocked notes that a request for the waiters of a poller failed, or with nil that Redis
 // answered one. The caller holds ln.mu.

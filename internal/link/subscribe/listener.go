@@ -279,6 +279,7 @@ func (s *Subscription) connected() {
 	s.missed.Store(nil)
 	s.sessions.Add(1) // before it is up: see Session
 	s.up.Store(true)
-	s.settle.Do(func() { close(s.settled) })
 	s.listener.handler.Changed(s) // messages may have been published before that
+	// Only now: a waiter that comes would else be polled for while the request for its place is under way.
+	s.settle.Do(func() { close(s.settled) })
 }

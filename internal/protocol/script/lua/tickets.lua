@@ -18,10 +18,11 @@ local function parse(ticket)
   return string.match(ticket, '^(%u)(%l+)\t([^\t]*)\t(%d+)\t([^\t]*)\t(.*)$')
 end
 
--- keep_line keeps the keys of the line for another LINGER ms.
+-- keep_line keeps the keys of the line for another LINGER ms. It returns whether a ticket is in line.
 local function keep_line()
-  redis.call('PEXPIRE', QUEUE, LINGER)
+  local there = redis.call('PEXPIRE', QUEUE, LINGER) == 1
   redis.call('PEXPIRE', CLIENTS, LINGER)
+  return there
 end
 
 -- keep_word keeps a word of a holder in CLIENTS from now on, for so many ms. PEXPIRE comes first, and
