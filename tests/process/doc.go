@@ -10,7 +10,6 @@
 //	deadlock  processes and goroutines that wait for each other for ever; others taken for such
 //	endurance  anything that grows in an hour, by a make target of its own
 //	leak      keys, subscriptions, goroutines and memory that stay; Close that hangs
-//	melee     adoption, force, waiting and Close at one moment
 //	relay     the handoff within a process: tokens, losses, waiters that give up
 //	scale     how much many processes send
 package process

@@ -8,12 +8,6 @@ import (
 	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
-// channel is where another library announces a release.
-type channel struct {
-	name    string
-	sharded bool
-}
-
 // heedLocked has the client of the first in line listen for the announcement of a release while the
 // holder is of another library: where any of the poller's waiters expects it. It listens until no waiter
 // of the poller is left: the next holder may be one of the kind again. The caller holds ln.mu.

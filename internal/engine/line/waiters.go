@@ -21,6 +21,12 @@ type cancelled struct {
 // of them.
 type lockID struct{ kind, state string }
 
+// channel is where another library announces a release.
+type channel struct {
+	name    string
+	sharded bool
+}
+
 // poller is the waiters of one client for one lock: its part of the line, in no order.
 type poller struct {
 	line    *Line
