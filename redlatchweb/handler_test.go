@@ -692,7 +692,7 @@ func TestHostileTexts(t *testing.T) {
 func TestSlowRedis(t *testing.T) {
 	t.Parallel()
 	h := made(t, canned{locks: contended}, Options{})
-	p := &fleet.Picture{Number: 1, Taken: time.Now().Add(-3 * time.Hour)}
+	p := &fleet.Picture{Number: 1, Begun: time.Now().Add(-3 * time.Hour), Taken: time.Now()}
 	for path, want := range map[string]string{"locks": "3h0m old", "pools": "3h0m old", "record": "live", "lock": "live"} {
 		pg, _ := pageAt(path)
 		got, err := h.part(pg, p, url.Values{"name": {"a"}})

@@ -62,7 +62,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if picture.Taken.IsZero() {
 		return // nothing is known, which is not the same as nothing being held
 	}
-	gauge(c.age, time.Since(picture.Taken).Seconds())
+	gauge(c.age, time.Since(picture.Begun).Seconds())
 	gauge(c.took, picture.Took.Seconds())
 	for i, totals := range c.split(picture.Locks) {
 		pattern := other

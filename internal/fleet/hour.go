@@ -22,6 +22,7 @@ type hour struct {
 	mu     sync.Mutex         // guards all below
 	looked [minutes]int64     // the minutes in which all names were looked at, each at its remainder
 	names  map[string][]dated // that were waited for, or that a viewer had open; oldest first
+	full   [minutes]int64     // the minutes in which there was no room for a name
 	swept  int64              // the minute in which those were last forgotten that are too old
 }
 
@@ -50,6 +51,7 @@ func (h *hour) note(locks []*Lock, all bool, now time.Time) {
 func (h *hour) addLocked(name string, at int64, m Minute) {
 	past := h.names[name]
 	if past == nil && len(h.names) >= waited {
+		h.full[at%minutes] = at
 		return
 	}
 	if n := len(past); n > 0 && past[n-1].at == at {
@@ -82,9 +84,10 @@ func (h *hour) of(name string, now time.Time) []Minute {
 	defer h.mu.Unlock()
 	last := minuteOf(now)
 	all := make([]Minute, minutes)
+	known := h.names[name] != nil // else it may have been waited for
 	for i := range all {
 		at := last - minutes + 1 + int64(i)
-		all[i].Looked = h.looked[at%minutes] == at
+		all[i].Looked = h.looked[at%minutes] == at && (known || h.full[at%minutes] != at)
 	}
 	for _, d := range h.names[name] {
 		if i := d.at - (last - minutes + 1); i >= 0 && i < minutes {

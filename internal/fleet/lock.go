@@ -68,18 +68,25 @@ func (l *Lock) HolderText() string {
 	return text
 }
 
-// others says how many hold the lock beside the first, and how many places are at rest.
+// others says how many hold the lock beside the first, how many clients only keep it, and how many
+// places are at rest.
 func (l *Lock) others() (text string) {
-	var live, rest int
+	var live, kept, rest int
 	for _, h := range l.Holders[1:] {
-		if h.Resting {
+		switch {
+		case h.Resting:
 			rest++
-		} else {
+		case !h.Kept.IsZero():
+			kept++
+		default:
 			live++
 		}
 	}
 	if live > 0 {
 		text = fmt.Sprintf(" and %s more", Count(live))
+	}
+	if kept > 0 {
+		text += fmt.Sprintf(", %s kept", Count(kept))
 	}
 	place := "place"
 	if l.Kind == "slotpool" {

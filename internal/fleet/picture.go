@@ -28,7 +28,8 @@ type Lock struct {
 
 // lease is what successive looks tell of the lease of a holder.
 type lease struct {
-	ttl      time.Duration // the most that was left of it
+	most     time.Duration // that was left of it
+	least    time.Duration // that was left of it at a look that saw an extend
 	extended time.Time     // by the server's clock; the zero time if no extend was seen
 }
 
@@ -49,19 +50,19 @@ func NewLock(info redlatch.LockInfo, looked time.Time) *Lock {
 	if len(l.Waiters) > Line {
 		l.Waiters = slices.Clone(l.Waiters[:Line])
 	}
-	if slices.ContainsFunc(l.Holders, func(h redlatch.Holder) bool { return h.Resting }) {
+	if slices.ContainsFunc(l.Holders, idle) {
 		l.Holders = slices.Clone(l.Holders)
 		slices.SortStableFunc(l.Holders, LiveFirst)
 	}
 	return l
 }
 
-// LiveFirst puts places that are kept free behind holders.
+// LiveFirst puts locks that clients only keep, and places that are kept free, behind holders.
 func LiveFirst(a, b redlatch.Holder) int {
 	switch {
-	case a.Resting == b.Resting:
+	case idle(a) == idle(b):
 		return 0
-	case a.Resting:
+	case idle(a):
 		return 1
 	}
 	return -1
@@ -76,9 +77,12 @@ func (l *Lock) follow(old *Lock) {
 		}
 		before := old.Holders[i]
 		known := old.leases[h.Owner]
-		known.ttl = max(known.ttl, before.Remaining, h.Remaining)
+		known.most = max(known.most, before.Remaining, h.Remaining)
 		if l.At.Add(h.Remaining).Sub(old.At.Add(before.Remaining)) > jitter {
-			known.extended = l.At.Add(-min(known.ttl-h.Remaining, l.At.Sub(old.At)))
+			known.extended = l.At.Add(-min(known.most-h.Remaining, l.At.Sub(old.At)))
+			if known.least == 0 || h.Remaining < known.least { // a program may have made it longer for once
+				known.least = h.Remaining
+			}
 		}
 		if l.leases == nil {
 			l.leases = make(map[string]lease)
@@ -104,7 +108,7 @@ func (l *Lock) Extended(h redlatch.Holder) (ago time.Duration, seen bool) {
 // less than half of it is left, where a client extends with two thirds left.
 func (l *Lock) Overdue(h redlatch.Holder) bool {
 	_, seen := l.Extended(h)
-	return seen && h.Remaining < l.leases[h.Owner].ttl/2
+	return seen && !h.Detached && h.Remaining < l.leases[h.Owner].least/2
 }
 
 // Held returns for how long the oldest holder has held the lock; 0 if that is unknown, and for a
@@ -205,6 +209,7 @@ type Picture struct {
 	History []Totals // of earlier pictures, oldest first
 
 	Taken time.Time     // when the last look at all names ended; zero if none did
+	Begun time.Time     // when that look began: what it found can be so old
 	Took  time.Duration // of that look, without the pauses
 	Pause time.Duration // until the next
 	Found int           // names that the first look has found so far; 0 once it has ended
@@ -217,8 +222,8 @@ type Picture struct {
 	records map[string]*Record  // of these, and "" for all, as far as viewers look at them
 	hours   map[string][]Minute // of the names that a viewer has open
 
-	Deadlocks    []redlatch.Deadlock // as of the last look for them, some seconds ago
-	DeadlocksErr error               // of that look
+	Deadlocks    []redlatch.Deadlock // as of the last look for them that succeeded, some seconds ago
+	DeadlocksErr error               // of the last look
 
 	once      sync.Once
 	processes []*Process
@@ -230,7 +235,7 @@ const Fresh = 5 * time.Second
 // Age returns how old the list of locks is, or 0 if that is not worth telling: there is none, or it
 // is fresh. With many names, or a slow Redis, a look takes long.
 func (p *Picture) Age(now time.Time) time.Duration {
-	age := now.Sub(p.Taken)
+	age := now.Sub(p.Begun)
 	if p.Taken.IsZero() || age <= Fresh {
 		return 0
 	}
@@ -278,10 +283,14 @@ func (p *Picture) find(name string) *Lock {
 	return p.Locks[i]
 }
 
-// show puts locks into a picture that is being made.
+// show puts locks into a picture that is being made, unless what it has of one was looked at later.
 func (p *Picture) show(locks []*Lock) {
-	for _, l := range locks {
-		if old := p.find(l.Name); old != nil && old != l {
+	for i, l := range locks {
+		switch old := p.find(l.Name); {
+		case old == nil || old == l:
+		case old.Looked.After(l.Looked):
+			locks[i] = old
+		default:
 			l.follow(old)
 		}
 	}
@@ -347,7 +356,7 @@ func processes(locks []*Lock) []*Process {
 	}
 	for _, l := range locks {
 		for _, h := range l.Holders {
-			if h.Resting {
+			if idle(h) {
 				continue
 			}
 			if q := meet(l, h.Client, h.Process, h.LastSeen, h.Dead); q != nil {

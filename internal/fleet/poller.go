@@ -151,7 +151,7 @@ func (p *Poller) publish(change func(*Picture)) {
 	last := p.picture
 	next := &Picture{
 		Number: last.Number + 1, Made: time.Now(), Locks: last.Locks, Totals: last.Totals, History: last.History,
-		Taken: last.Taken, Took: last.Took, Pause: last.Pause, Found: last.Found, Err: last.Err, Since: last.Since,
+		Taken: last.Taken, Begun: last.Begun, Took: last.Took, Pause: last.Pause, Found: last.Found, Err: last.Err, Since: last.Since,
 		Nodes: last.Nodes, details: last.details, records: last.records, hours: last.hours, Deadlocks: last.Deadlocks, DeadlocksErr: last.DeadlocksErr,
 	}
 	change(next)

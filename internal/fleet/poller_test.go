@@ -25,6 +25,7 @@ type fake struct {
 	busy      atomic.Int64
 	read      atomic.Int64
 	sought    atomic.Int64
+	knot      bool // in the first look for deadlocks
 }
 
 func (f *fake) List(ctx context.Context, _ redlatch.ListOptions) iter.Seq2[redlatch.LockInfo, error] {
@@ -39,7 +40,11 @@ func (f *fake) List(ctx context.Context, _ redlatch.ListOptions) iter.Seq2[redla
 				yield(redlatch.LockInfo{}, *err)
 				return
 			}
-			if ctx.Err() != nil || !yield(named(fmt.Sprintf("name:%06d", i)), nil) {
+			info := named(fmt.Sprintf("name:%06d", i))
+			if f.knot {
+				info.Waiters = make([]redlatch.Waiter, 1)
+			}
+			if ctx.Err() != nil || !yield(info, nil) {
 				return
 			}
 		}
@@ -62,7 +67,9 @@ func (f *fake) Journal(_ context.Context, q redlatch.JournalQuery) iter.Seq2[red
 }
 
 func (f *fake) Deadlocks(context.Context) ([]redlatch.Deadlock, error) {
-	f.sought.Add(1)
+	if f.sought.Add(1) == 1 && f.knot {
+		return make([]redlatch.Deadlock, 1), nil
+	}
 	return nil, errors.New("no right")
 }
 
@@ -106,6 +113,21 @@ func TestPollerLooksForViewersAlone(t *testing.T) {
 		p.Watch(Interest{})
 		time.Sleep(time.Second / 2)
 		check.That(t, f.looks.Load() == n+1, "no look for a viewer that came later")
+	})
+}
+
+// TestDeadlockStays: a look for deadlocks fails, and what the one before it has found is shown still.
+func TestDeadlockStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{n: 2, knot: true}
+		p := NewPoller(f, Options{Interval: time.Second, Linger: 5 * time.Second})
+		defer p.Close()
+		defer p.Watch(Interest{})()
+		for f.sought.Load() < 2 {
+			time.Sleep(time.Second)
+		}
+		got, _ := p.Picture()
+		check.That(t, len(got.Deadlocks) == 1 && got.DeadlocksErr != nil, "%d deadlocks after a look that failed: %v", len(got.Deadlocks), got.DeadlocksErr)
 	})
 }
 
@@ -179,9 +201,9 @@ func TestAge(t *testing.T) {
 		taken time.Time
 		want  time.Duration
 	}{
-		{time.Time{}, 0}, {now, 0}, {now.Add(-Fresh), 0}, {now.Add(-3 * time.Minute), 3 * time.Minute},
+		{now, 0}, {now.Add(-Fresh), 0}, {now.Add(-3 * time.Minute), 3 * time.Minute},
 	} {
-		check.Equal(t, (&Picture{Taken: c.taken}).Age(now), c.want, "the age of a picture of %v", c.taken)
+		check.Equal(t, (&Picture{Taken: now, Begun: c.taken}).Age(now), c.want, "the age of a picture of %v", c.taken)
 	}
 }
 

@@ -62,6 +62,7 @@ func (s *sweep) all() {
 	var took, busy time.Duration
 	names := 0
 	mark := time.Now()
+	begun := mark
 	s.open(nil)
 	for info, err := range p.source.List(p.closing, redlatch.ListOptions{}) {
 		if err != nil {
@@ -96,7 +97,7 @@ func (s *sweep) all() {
 	s.hot = s.hottest(locks, took+busy) // a look that is long has long pauses, too
 	p.publish(func(n *Picture) {
 		n.show(locks)
-		n.Taken, n.Took, n.Found, n.Err, n.Since = time.Now(), took+busy, 0, nil, time.Time{}
+		n.Taken, n.Begun, n.Took, n.Found, n.Err, n.Since = time.Now(), begun, took+busy, 0, nil, time.Time{}
 		n.Pause, n.Nodes = rest, known
 		n.History = append(slices.Clone(n.History[max(0, len(n.History)-history+1):]), n.Totals)
 	})
@@ -114,7 +115,11 @@ func (s *sweep) cycles() {
 	defer cancel()
 	found, err := s.p.source.Deadlocks(ctx)
 	if s.p.closing.Err() == nil {
-		s.p.publish(func(n *Picture) { n.Deadlocks, n.DeadlocksErr = found, err })
+		s.p.publish(func(n *Picture) {
+			if n.DeadlocksErr = err; err == nil { // else what is known stays
+				n.Deadlocks = found
+			}
+		})
 	}
 }
 

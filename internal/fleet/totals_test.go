@@ -144,14 +144,17 @@ func span(t *testing.T, text string) time.Duration {
 	return time.Duration(number(t, days))*24*time.Hour + span(t, rest)
 }
 
-// TestLiveHoldersComeFirst: a pool with a live holder names it, and not the slot at rest before it.
+// TestLiveHoldersComeFirst: a pool with a live holder names it, and not the slot at rest or the client
+// that only keeps the lock, which come before it.
 func TestLiveHoldersComeFirst(t *testing.T) {
 	t.Parallel()
 	rests := redlatch.Holder{Resting: true, Remaining: 9 * time.Second}
+	kept := redlatch.Holder{Kept: time.Now()}
 	live := redlatch.Holder{Slot: 1, Process: redlatch.Process{Host: "vm", PID: 7, Program: "websvc"}}
 	for want, holders := range map[string][]redlatch.Holder{
 		"websvc (pid 7 on vm), 1 slot at rest":                                      {rests, live},
 		"websvc (pid 7 on vm) and 1 more, 2 slots at rest":                          {rests, live, rests, live},
+		"websvc (pid 7 on vm) and 1 more, 1 kept":                                   {kept, live, live},
 		"1 of 2 believed dead: websvc (pid 7 on vm) and 1 more, 1 slot at rest":     {live, rests, {Dead: true}},
 		"a client, which is gone; its place is kept for another 9s, 1 slot at rest": {rests, rests},
 	} {
@@ -185,11 +188,31 @@ func TestExtends(t *testing.T) {
 		{10 * s, 25 * s, "extended 4s ago"},
 		{25 * s, 10 * s, "extend overdue: 19s ago was the last; expires in 10s"},
 		{26 * s, 30 * s, "extended just now"},
+		{27 * s, 90 * s, "extended just now"}, // by the program, for once
+		{87 * s, 30 * s, "extended 1m0s ago"},
 	} {
 		check.Equal(t, look(c.after, c.remaining).Text, c.want, "after %v", c.after)
 	}
+	look(107*s, 10*s)
+	detached := p.Locks[0].Holders[0]
+	check.That(t, p.Locks[0].Overdue(detached), "10s left of 30s is not overdue")
+	detached.Detached = true
+	check.That(t, !p.Locks[0].Overdue(detached), "a lease that no client extends is overdue")
 	run := redlatch.Holder{Owner: "window", Resting: true, Remaining: time.Minute}
 	check.Equal(t, p.Locks[0].leaseText(run).Text, "the next run may begin in 1m0s", "a job between runs")
+}
+
+// TestLaterLookStays: a long look at all names ends after another look at one of them.
+func TestLaterLookStays(t *testing.T) {
+	t.Parallel()
+	var p Picture
+	now := time.Now()
+	seen := func(at time.Time) *Lock { return NewLock(redlatch.LockInfo{Name: "a", At: at}, at) }
+	p.show([]*Lock{seen(now)})
+	p.show([]*Lock{seen(now.Add(-time.Minute))})
+	check.Equal(t, p.Locks[0].Looked, now, "the lock was looked at")
+	p.show([]*Lock{seen(now.Add(time.Minute))})
+	check.Equal(t, p.Locks[0].Looked, now.Add(time.Minute), "the lock was looked at")
 }
 
 // TestHour remembers how a lock was waited for, by the minute, and the minutes without a look.
@@ -213,8 +236,16 @@ func TestHour(t *testing.T) {
 	want := []Minute{{true, 2, 2 * time.Second}, {Looked: true}, {}, {true, 3, 3 * time.Second}}
 	check.Must(t, slices.Equal(got[minutes-4:], want), "the last minutes are %+v, want %+v", got[minutes-4:], want)
 	look(minutes+3, 0)
-	if last := h.of("a", start.Add((minutes+3)*time.Minute)); last[0] != (Minute{}) || len(h.names) != 0 {
+	now := start.Add((minutes + 3) * time.Minute)
+	if last := h.of("a", now); last[0] != (Minute{}) || len(h.names) != 0 {
 		t.Errorf("an hour later: %+v, %d names", last[0], len(h.names))
+	}
+	for i := range waited + 1 {
+		info := redlatch.LockInfo{Name: fmt.Sprint(i), At: now, Waiters: []redlatch.Waiter{{}}}
+		h.note([]*Lock{NewLock(info, now)}, true, now)
+	}
+	if last := h.of(fmt.Sprint(waited), now); last[minutes-1].Looked {
+		t.Error("a name that there was no room for seems to be looked at, and waited for by none")
 	}
 }
 

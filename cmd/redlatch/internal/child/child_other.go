@@ -10,6 +10,9 @@ import (
 
 func forwarded() []os.Signal { return []os.Signal{os.Interrupt} }
 
+// Ends reports whether a signal that is forwarded ends a program.
+func Ends(os.Signal) bool { return true }
+
 func dropped() []os.Signal { return nil }
 
 // start starts the process, and a goroutine that waits for it.

@@ -74,7 +74,7 @@ func (m *model) header() string {
 	case p.Err != nil && p.Taken.IsZero():
 		state = m.style(accent, "no data yet: "+fleet.ErrorText(p.Err))
 	case p.Err != nil:
-		state = m.style(accent, fmt.Sprintf("%s old, looks fail since %s: %s", fleet.Span(m.now().Sub(p.Taken)), p.Since.Format(time.TimeOnly), fleet.ErrorText(p.Err)))
+		state = m.style(accent, fmt.Sprintf("%s old, looks fail since %s: %s", fleet.Span(m.now().Sub(p.Begun)), p.Since.Format(time.TimeOnly), fleet.ErrorText(p.Err)))
 	case p.Found > 0:
 		state = fmt.Sprintf("looking: %s names", fleet.Count(p.Found))
 	case p.Taken.IsZero():
@@ -94,6 +94,9 @@ func (m *model) summary() []string {
 	counts := []string{"holders " + fleet.Count(t.Holders), fleet.Waiting + " " + t.WaitingText()}
 	if n := len(m.picture.Deadlocks); n > 0 {
 		counts = append(counts, m.style(accent, fmt.Sprintf("%d deadlocked cycles: redlatch ls --deadlocks", n)))
+	}
+	if err := m.picture.DeadlocksErr; err != nil {
+		counts = append(counts, "no look for deadlocks: "+fleet.ErrorText(err))
 	}
 	var longest []string
 	add := func(label string, d time.Duration, name, left string) {

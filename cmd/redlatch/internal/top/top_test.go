@@ -47,7 +47,7 @@ func picture() *fleet.Picture {
 	dead := lock("mail:digest", 1)
 	dead.Holders[0].Dead = true
 	list := redlatch.LockInfo{Name: "jobs", RedisType: "list", At: at}
-	p := &fleet.Picture{Number: 1, Made: at, Taken: at}
+	p := &fleet.Picture{Number: 1, Made: at, Taken: at, Begun: at}
 	for _, info := range []redlatch.LockInfo{
 		lock("a very long name that has no room in its column, whatever its width may be, "+strings.Repeat("x", 200), 0),
 		lock("invoice:42", 3), list, dead, lock("nasty \x1b[31m\u202ename", 0), lock("日本語", 0),
@@ -100,7 +100,7 @@ func press(m *model, keys ...string) {
 func TestScreens(t *testing.T) {
 	golden(t, "list", sized(120, 16, picture()).render())
 	golden(t, "narrow", sized(60, 12, picture()).render())
-	golden(t, "empty", sized(80, 8, &fleet.Picture{Taken: at}).render())
+	golden(t, "empty", sized(80, 8, &fleet.Picture{Taken: at, Begun: at}).render())
 	golden(t, "looking", sized(80, 8, nil).render())
 
 	m := sized(120, 16, picture())
@@ -114,7 +114,7 @@ func TestScreens(t *testing.T) {
 	golden(t, "nothing", m.render())
 
 	old := picture()
-	old.Taken = at.Add(-2 * time.Minute)
+	old.Begun = at.Add(-2 * time.Minute)
 	golden(t, "old", sized(80, 10, old).render())
 
 	failed := &fleet.Picture{Err: errors.New("redlatch: list names on a:1: no answer\nfrom Redis"), Since: at}
@@ -201,7 +201,7 @@ func TestCursorStaysOnItsLock(t *testing.T) {
 func TestPause(t *testing.T) {
 	m := sized(120, 16, picture())
 	press(m, "p")
-	m.Update(pictured{&fleet.Picture{Number: 2, Taken: at}})
+	m.Update(pictured{&fleet.Picture{Number: 2, Taken: at, Begun: at}})
 	check.That(t, m.picture.Number == 1, "the picture changes in a pause")
 	press(m, "p")
 	check.That(t, m.picture.Number == 2, "after the pause the picture is not the newest")

@@ -39,6 +39,7 @@ type keeper struct {
 	stopped bool // the command was told to stop, or the guard killed it
 	told    bool // the user was told why
 	warned  bool // the user was told of a loss, and the command goes on
+	ending  bool // the command was sent a signal that ends programs
 }
 
 // margin is what KILL needs to take effect, so that nothing runs when the lease ends.
@@ -147,6 +148,7 @@ func (k *keeper) doomed() error {
 
 func (k *keeper) forward(sig os.Signal) {
 	k.app.Emit(talk.Event{Event: "signal", Name: k.name, Signal: sig.String()})
+	k.ending = k.ending || child.Ends(sig)
 	k.child.Forward(sig)
 }
 

@@ -55,6 +55,7 @@ type run struct {
 	owner   atomic.Pointer[string] // the last one that waited in line
 	trouble atomic.Pointer[error]  // why the last extend failed
 	cutOff  bool                   // Redis did not answer the release
+	ending  bool                   // the command was sent a signal that ends programs
 }
 
 func newRunCommand(a *app.App) *cobra.Command {
@@ -197,7 +198,7 @@ func (r *run) run(ctx context.Context) error {
 	defer stop()
 	for {
 		err := r.turn(ctx, client, path, signals)
-		if !r.again || !passing(err) {
+		if !r.again || r.ending || !passing(err) {
 			return err
 		}
 		r.standAgain(err)
@@ -223,13 +224,14 @@ func (r *run) turn(ctx context.Context, client *redlatch.Client, path string, si
 // restPause is how long a candidate that stands again rests before.
 const restPause = time.Second
 
-// passing reports whether a candidate may win again: its lease was lost, or Redis does not answer.
+// passing reports whether a candidate may win again: its lease was lost, or Redis does not answer. A
+// command may exit with one of these codes, too.
 func passing(err error) bool {
 	if err == nil {
 		return false
 	}
-	code := exit.Of(err).Code
-	return code == exit.Lost || code == exit.Unreachable
+	e := exit.Of(err)
+	return e.Err != nil && (e.Code == exit.Lost || e.Code == exit.Unreachable)
 }
 
 // standAgain tells why the last term ended, or did not begin.
@@ -427,6 +429,7 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 		trouble: r.lastTrouble, longest: r.longest, began: time.Now(), warn: r.onLoss == "warn",
 	}
 	status, cause := k.keep()
+	r.ending = k.ending
 	c.Close()
 	if c.Overdue() {
 		cause = k.overdue(cause)

@@ -103,12 +103,20 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 	if err := confirm(a, how, info, holders); err != nil {
 		return err
 	}
+	taken := 0
 	for _, h := range holders {
-		if err := take(ctx, a, client, info, h, how.reason); errors.Is(err, redlatch.ErrNotHeld) {
-			return exit.New(exit.Failed, fmt.Errorf("%s released %q by itself in this moment: nothing was done", fleet.HolderText(info.Kind, h), name), "")
-		} else if err != nil {
+		err := take(ctx, a, client, info, h, how.reason)
+		switch {
+		case err == nil:
+			taken++
+		case !errors.Is(err, redlatch.ErrNotHeld):
 			return err
+		case len(holders) > 1:
+			a.Say("%s released %q by itself in this moment", fleet.HolderText(info.Kind, h), name)
 		}
+	}
+	if taken == 0 {
+		return exit.New(exit.Failed, fmt.Errorf("%s released %q by itself in this moment: nothing was done", fleet.HolderText(info.Kind, holders[0]), name), "")
 	}
 	return nil
 }
