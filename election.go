@@ -143,12 +143,15 @@ func (e *Election) Observe(ctx context.Context) <-chan Leader {
 // report sends the leader whenever it is another than the one before, until ctx is done.
 func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders chan<- Leader) {
 	var leader, sent Holder
-	never := true
+	known, never := false, true
 	for {
-		next, again := e.look(ctx, leader)
-		leader = next
+		next, told, again := e.look(ctx)
+		if known = known || told; told {
+			leader = next
+		}
 		to := leaders
-		if !never && leader.Owner == sent.Owner && leader.Token == sent.Token && leader.Value == sent.Value || ctx.Err() != nil {
+		same := !never && leader.Owner == sent.Owner && leader.Token == sent.Token && leader.Value == sent.Value
+		if !known || same || ctx.Err() != nil {
 			to = nil
 		}
 		timer := time.NewTimer(again)
@@ -165,18 +168,17 @@ func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders 
 	}
 }
 
-// look returns the leader, and when to look again if nothing is heard; the leader of before if
-// Redis does not tell.
-func (e *Election) look(ctx context.Context, before Holder) (leader Holder, again time.Duration) {
+// look returns the leader, if Redis tells, and when to look again if nothing is heard.
+func (e *Election) look(ctx context.Context) (leader Holder, told bool, again time.Duration) {
 	c := e.latch.client
 	leader, err := e.leading(ctx)
 	switch {
 	case err == nil && leader.Remaining >= 0:
-		return leader, min(leader.Remaining+line.PollAfterExpiry, c.engine.LiveFor())
+		return leader, true, min(leader.Remaining+line.PollAfterExpiry, c.engine.LiveFor())
 	case err == nil || errors.Is(err, ErrNotHeld):
-		return leader, c.engine.LiveFor()
+		return leader, true, c.engine.LiveFor()
 	}
-	return before, retry.Jitter(line.PollDisconnected, 0.3)
+	return Holder{}, false, retry.Jitter(line.PollDisconnected, 0.3)
 }
 
 // Proclaim changes the value of the caller's own term, which [Election.Campaign] returned, such as

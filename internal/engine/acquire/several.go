@@ -34,7 +34,12 @@ func (c *Acquirer) Several(ctx context.Context, all []*lock.Lock, w Wish, wait b
 	}
 	defer func() { tellAllFailed(attempts, err) }()
 	start := c.Now()
-	if leases, err = c.atOnce(ctx, attempts); err == nil && len(leases) == 0 {
+	asking, cancel := ctx, func() {}
+	if wait {
+		asking, cancel = attempts[0].bounded(ctx)
+	}
+	leases, err = c.atOnce(asking, attempts)
+	if cancel(); err == nil && len(leases) == 0 {
 		err = c.oneByOne(attempts, start, &leases)
 	}
 	if err == nil {
@@ -110,7 +115,7 @@ func ReleaseAll(ctx context.Context, leases []*lease.Lease) error {
 
 // atOnce locks all names in one request if that can be done, and none otherwise. If it fails or
 // panics, it gives back what it has. The attempts have begun when the request is sent, and go on if
-// not all names are free.
+// not all names are free. ctx is that of the request.
 func (c *Acquirer) atOnce(ctx context.Context, attempts []*attempt) ([]*lease.Lease, error) {
 	if len(attempts) == 1 || c.Quorum != nil || c.Conn.Target().Cluster && !oneSlot(attempts) {
 		return nil, nil
@@ -151,7 +156,7 @@ func (c *Acquirer) atOnce(ctx context.Context, attempts []*attempt) ([]*lease.Le
 		}
 		return nil, nil
 	}
-	return beginAll(ctx, attempts, owners, tokens, answer)
+	return beginAll(first.ctx, attempts, owners, tokens, answer)
 }
 
 // beginAll turns what Redis granted at once into leases: all, or none.

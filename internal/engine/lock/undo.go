@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/link/cleanup"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // Lingers is how long a line stays without a heartbeat, as in tickets.lua. A ticket does not expire
@@ -31,7 +32,7 @@ func (u *Undo) Abandon(l *Lock, owner, ticket string) {
 
 // AbandonAt is Abandon at one node of a quorum.
 func (u *Undo) AbandonAt(node int, l *Lock, owner, ticket string) {
-	until := max(l.TTL, u.LiveFor)
+	until := u.until(l)
 	if ticket != "" {
 		until = max(until, Lingers)
 	}
@@ -40,7 +41,16 @@ func (u *Undo) AbandonAt(node int, l *Lock, owner, ticket string) {
 
 // LeaveAt has an owner leave a node of a quorum that has answered all its requests.
 func (u *Undo) LeaveAt(node int, l *Lock, owner string) {
-	u.Queue.AddAnswered(node, l.Release(owner, "", false, u.Sharded()), max(l.TTL, u.LiveFor), nil)
+	u.Queue.AddAnswered(node, l.Release(owner, "", false, u.Sharded()), u.until(l), nil)
+}
+
+// until returns for how long a release of an acquisition is of use. The window of a job that never ran
+// outlasts its lease.
+func (u *Undo) until(l *Lock) time.Duration {
+	if l.Kind.Name == script.Job.Name {
+		return max(l.TTL+l.Extra, u.LiveFor)
+	}
+	return max(l.TTL, u.LiveFor)
 }
 
 // WithdrawAt takes a ticket off the line of a node of a quorum that has answered all requests with it.

@@ -192,7 +192,7 @@ func (s *Survey) recall(ctx context.Context, node conn.Conn, all []Picture, met 
 			add(w.Client, w.Owner)
 		}
 	}
-	signs, err := presence.Read(ctx, node, asked)
+	signs, err := s.signs(ctx, node, asked)
 	if err != nil {
 		err = fmt.Errorf("redlatch: read the records of clients on %s: %w", s.Conn.Target().Addr, fault.Unreached(err))
 		signs = make([]presence.Sign, len(asked))
@@ -222,6 +222,19 @@ func (s *Survey) recall(ctx context.Context, node conn.Conn, all []Picture, met 
 			}
 		}
 	}
+}
+
+// signs reads about clients. Like any request it is sent again, within the time that a request may take.
+func (s *Survey) signs(ctx context.Context, node conn.Conn, asked []presence.Key) (signs []presence.Sign, err error) {
+	for range 3 {
+		limited, cancel := context.WithTimeout(ctx, s.Timeout/3)
+		signs, err = presence.Read(limited, node, asked)
+		cancel()
+		if err == nil || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			break
+		}
+	}
+	return signs, err
 }
 
 // presence is where to read about a client.

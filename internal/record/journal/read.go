@@ -68,12 +68,13 @@ func (r *Reader) past(ctx context.Context) (all []Entry, err error) {
 		since = strconv.FormatInt(max(r.Since.UnixMilli(), 0), 10) + "-0"
 	}
 	r.next = make([]string, len(r.Nodes))
+	silent := make([]bool, len(r.Nodes))
 	err = r.each(func(i int) error {
 		r.next[i] = since
 		to, found := "+", 0
 		for r.Last == 0 || found < r.Last {
 			page, err := r.page(ctx, i, to, since, true)
-			if err != nil {
+			if silent[i] = err != nil; silent[i] {
 				return err
 			}
 			for _, e := range page {
@@ -93,6 +94,17 @@ func (r *Reader) past(ctx context.Context) (all []Entry, err error) {
 	sort(all)
 	if r.Last > 0 && len(all) > r.Last {
 		all = all[len(all)-r.Last:]
+	}
+	if r.Last > 0 { // what is old at a node that did not answer is no news when it does
+		latest := since
+		for _, id := range r.next {
+			latest = laterID(latest, id)
+		}
+		for i := range silent {
+			if silent[i] {
+				r.next[i] = latest
+			}
+		}
 	}
 	return all, err
 }

@@ -17,16 +17,17 @@
 --       for a mutex
 
 local owner, ttl, param, ticket, address = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
+local waited = ARGV[8] ~= '0' -- whatever the size is now: the line was lost, or the place
 local token, detail
 
 if not tried and redis.call('EXISTS', QUEUE) == 0 then
-  token, detail = admit(owner, ttl, param)
+  token, detail = admit(owner, ttl, param, waited)
   if token then return detail == '' and token or {1, token, detail} end
 end
 
 -- cold
 if extend(owner, ttl) then return inside_reply(owner) end
-if not detail then token, detail = join(owner, ttl, param) end
+if not detail then token, detail = join(owner, ttl, param, waited) end
 if token then return {1, token, detail} end
 
 local function last()
@@ -70,7 +71,7 @@ if tail[1] and (ROOMY or ms == -2 or ms == 0 or line_full()) then
   if extend(owner, ttl) then return inside_reply(owner) end
   tail = last()
   if not tail[1] then
-    token, detail = admit(owner, ttl, param)
+    token, detail = admit(owner, ttl, param, waited)
     if token then return {1, token, detail} end
   end
   ms = remaining()

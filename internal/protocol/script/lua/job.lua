@@ -1,7 +1,7 @@
 -- Kind job: at most one run in a window of time, which begins with the run.
 --
 -- State  as in zset.lua; no attribute. Beside the owner that runs, the member "window", whose score
---        is the end of the window.
+--        is the end of the window. INSIDE has, for "window", the owner that closed it.
 -- Param  ms of the window
 -- Detail server time in ms at which the window ends
 
@@ -19,20 +19,25 @@ local function admit(owner, ttl, param)
   local ends = millis() + param
   create('job', '')
   local token = insert(owner, ttl, string.format('%.0f', ends), 0)
+  redis.call('HSET', INSIDE, 'window', owner)
   close(ends)
   return token, '', false
 end
 admit = whole(admit)
 
--- leave opens the window again if the run never began.
+-- leave opens the window again if the run never began, also when its lease has ended.
 local function leave(owner, begun)
   if owner == 'window' then return redis.call('DEL', K, INSIDE) > 0 and 0 end
   local token, _, ends = find(owner)
-  if not token then return false end
+  if not token then
+    if begun == '1' or redis.call('HGET', INSIDE, 'window') ~= owner then return false end
+    return redis.call('DEL', K, INSIDE) > 0 and 0
+  end
   if begun == '1' and tonumber(ends) > millis() then
     -- ZREM comes first: a server that is out of memory refuses a script whose first write could
     -- need some.
     redis.call('ZREM', K, owner)
+    redis.call('HDEL', INSIDE, 'window') -- the run took place, whatever comes late
     close(tonumber(ends))
     drop(owner)
   else

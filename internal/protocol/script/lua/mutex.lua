@@ -14,7 +14,7 @@
 --     and whether there may be room for one more. Returns false if there is no room, or if the
 --     owner is inside already. Returns false and a reason, in place of the detail, if waiting
 --     cannot help. waited: the owner comes out of the line.
---   join(owner, ttl, param)
+--   join(owner, ttl, param, waited)
 --     Lets the owner in past the line if it belongs to an owner inside. Returns as admit.
 --   leave(owner, begun)
 --     Takes the owner out. Returns how many holds it has left, or false if it was not inside.

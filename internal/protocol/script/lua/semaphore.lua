@@ -54,11 +54,11 @@ end
 local KIND = 'semaphore'
 local ROOMY = true -- the next in line may want more permits than are left
 
--- join lets no owner past the line, and none into it that knows another size.
-local function join(_, _, param)
+-- join lets no owner past the line, and none into it that knows another size, unless it had a place.
+local function join(_, _, param, waited)
   local kind, size = mark()
   if kind and kind ~= 'semaphore' then return false, 'kind\t' .. kind end
-  return false, size and size ~= string.match(param, '^%d+:(%d+)$') and 'size\t' .. size or nil
+  return false, size and not waited and size ~= string.match(param, '^%d+:(%d+)$') and 'size\t' .. size or nil
 end
 
 local function resize(size)
