@@ -43,6 +43,7 @@ type attempt struct {
 
 	beside    []*lease.Lease // that it keeps while it waits, beside those of its context
 	entangled bool           // entangle has noted its wait
+	unsure    bool           // the wait is in a cycle, which others may break
 	noted     *notes.Entry   // what it noted; nil if nothing
 }
 

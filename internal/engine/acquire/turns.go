@@ -75,17 +75,24 @@ func (a *attempt) awaitTurn(
 	if err := a.entangle(ctx, a.owner); err != nil {
 		return handoff.Turn{}, err
 	}
-	select {
-	case turn := <-w.Turn():
-		waiting = false
-		if c.CheckOpen(ctx) == nil {
-			return turn, nil
+	for {
+		select {
+		case <-a.lookAgain():
+			if err := a.refuse(c.Waits.Look(ctx, a.id)); err != nil {
+				return handoff.Turn{}, err
+			}
+			continue
+		case turn := <-w.Turn():
+			waiting = false
+			if c.CheckOpen(ctx) == nil {
+				return turn, nil
+			}
+			a.by.passOn(a.Lock, g, turn) // it gives up all the same
+		case <-ctx.Done():
+		case <-c.Closing.Done():
 		}
-		a.by.passOn(a.Lock, g, turn) // it gives up all the same
-	case <-ctx.Done():
-	case <-c.Closing.Done():
+		return handoff.Turn{}, a.withoutTurn(ctx, g)
 	}
-	return handoff.Turn{}, a.withoutTurn(ctx, g)
 }
 
 // withoutTurn returns the error of an attempt whose wait in the group ended before its turn came.

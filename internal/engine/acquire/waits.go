@@ -38,10 +38,24 @@ func (a *attempt) entangle(ctx context.Context, owner string) error {
 	if len(holds) == 0 {
 		return nil
 	}
-	if cycle := c.Waits.Enter(ctx, a.id, a.Lock, holds); cycle != "" {
+	return a.refuse(c.Waits.Enter(ctx, a.id, a.Lock, holds))
+}
+
+// refuse returns the error of a wait that can never end because of a cycle.
+func (a *attempt) refuse(cycle string, unsure bool) error {
+	if a.unsure = unsure; cycle != "" {
 		return a.failed("wait for", fmt.Errorf("%w: %s", fault.ErrDeadlock, cycle))
 	}
 	return nil
+}
+
+// lookAgain returns a channel that is ready when the attempt is to look once more whether its wait is in
+// a cycle; nil if it need not.
+func (a *attempt) lookAgain() <-chan time.Time {
+	if !a.unsure {
+		return nil
+	}
+	return time.After(a.by.Heartbeat)
 }
 
 // note is what is told of an attempt that waits.

@@ -215,10 +215,16 @@ func (w Blocked) confirmed(p Picture) (Blocked, bool) {
 	return w, here
 }
 
-// Shut reports whether Redis says that none of these names has room, and that every owner inside is
-// one of these.
-func (s *Survey) Shut(ctx context.Context, names []string, inside map[string]bool) bool {
-	return !slices.ContainsFunc(s.lookAll(ctx, names, nil), func(p Picture) bool { return p.err != nil || !shutBy(p, inside) })
+// Shut looks at these names. It returns whether Redis said that one of them has no room, and that every
+// owner inside is one of these.
+func (s *Survey) Shut(ctx context.Context, names []string) (by func(name string, inside map[string]bool) bool) {
+	locks := make(map[string]Picture)
+	for _, p := range s.lookAll(ctx, names, nil) {
+		if p.err == nil {
+			locks[p.Name] = p
+		}
+	}
+	return func(name string, inside map[string]bool) bool { return shutBy(locks[name], inside) }
 }
 
 // shutBy reports whether the lock has holders, every one of them is inside, and there is no room

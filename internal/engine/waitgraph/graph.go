@@ -11,8 +11,9 @@
 // Only a wait closes a cycle, never a grant: a goroutine that was granted a lock does not wait.
 // So a look at the beginning of each wait finds every cycle.
 //
-// A mutex has one holder, and this client knows it. Of other kinds, other processes may hold a
-// part: before such a wait is refused, Redis is asked for all holders.
+// A mutex has one holder, and this client knows it. Of other kinds, other goroutines and processes may
+// hold a part: before such a wait is refused, Redis is asked for all holders. If one of them is in no
+// cycle, the wait goes on, and looks again while it lasts.
 package waitgraph
 
 import (
@@ -29,12 +30,13 @@ import (
 
 // Graph is the waits of a client under leases.
 type Graph struct {
-	// Shut reports whether Redis says that none of these names has room, and that every owner inside
-	// is one of these.
-	Shut func(ctx context.Context, names []string, inside map[string]bool) bool
+	// Shut asks Redis for these names. It returns whether one of them has no room, and every owner
+	// inside is one of these.
+	Shut func(ctx context.Context, names []string) (by func(name string, inside map[string]bool) bool)
 
-	mu    sync.Mutex // guards waits
-	waits map[uint64]*wait
+	mu      sync.Mutex // guards what is below
+	waits   map[uint64]*wait
+	holding map[string]map[*wait]struct{} // by the key of a latch: those under a lease on it
 }
 
 // wait is a wait under leases.
@@ -62,85 +64,163 @@ func HeldUnder(ctx context.Context) (leases []*lease.Lease) {
 }
 
 // Enter notes that the acquisition of this number waits for a lock while it holds these leases. It
-// returns in words which cycle that wait closes, or "" if the wait can end.
-func (g *Graph) Enter(ctx context.Context, id uint64, on *lock.Lock, holds []*lease.Lease) string {
-	cycle := g.add(id, &wait{on, holds})
-	if len(cycle) == 0 || !g.certain(ctx, cycle) {
-		return ""
+// returns what Look does.
+func (g *Graph) Enter(ctx context.Context, id uint64, on *lock.Lock, holds []*lease.Lease) (cycle string, unsure bool) {
+	g.add(id, &wait{on, holds})
+	return g.Look(ctx, id)
+}
+
+// Look returns in words the cycle for which a wait can never end, or "" if it can. unsure says that
+// there is a cycle which a holder outside of it, or room, may break: when that holder has gone, none
+// may begin a wait any more, so the caller looks again.
+func (g *Graph) Look(ctx context.Context, id uint64) (cycle string, unsure bool) {
+	first, knot := g.knotOf(id)
+	if len(knot) == 0 {
+		return "", false
 	}
-	return describe(cycle)
+	stuck := g.stuck(ctx, knot)
+	if !slices.Contains(stuck, first) {
+		return "", true
+	}
+	return describe(shortest(first, stuck)), false
 }
 
 // Leave notes that the acquisition waits no more.
 func (g *Graph) Leave(id uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.waits, id)
+	if w := g.waits[id]; w != nil {
+		delete(g.waits, id)
+		for _, h := range w.holds {
+			key := h.Lock().Keys.State()
+			if delete(g.holding[key], w); len(g.holding[key]) == 0 {
+				delete(g.holding, key)
+			}
+		}
+	}
 }
 
-// add remembers a wait, and returns the cycle that it closes: the wait itself first, and then each
-// whose leases keep the one before it waiting. It returns none if there is none.
-func (g *Graph) add(id uint64, w *wait) []*wait {
+// add remembers a wait.
+func (g *Graph) add(id uint64, w *wait) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.waits == nil {
-		g.waits = make(map[uint64]*wait)
+		g.waits, g.holding = make(map[uint64]*wait), make(map[string]map[*wait]struct{})
 	}
 	g.waits[id] = w
-	return g.cycleLocked(w)
+	for _, h := range w.holds {
+		key := h.Lock().Keys.State()
+		if g.holding[key] == nil {
+			g.holding[key] = make(map[*wait]struct{})
+		}
+		g.holding[key][w] = struct{}{}
+	}
 }
 
-// cycleLocked returns the shortest cycle through a wait. The caller holds g.mu.
-func (g *Graph) cycleLocked(first *wait) []*wait {
-	before := map[*wait]*wait{first: nil}
-	for next := []*wait{first}; len(next) > 0; next = next[1:] {
-		w := next[0]
-		for _, other := range g.waits {
+// knotOf returns the wait of an acquisition, and all waits that keep it waiting, at first or second
+// hand, and that it keeps waiting in turn; none if it is in no cycle.
+func (g *Graph) knotOf(id uint64) (first *wait, knot []*wait) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first = g.waits[id]
+	if first == nil {
+		return nil, nil
+	}
+	kept := make(map[*wait][]*wait) // by each, the waits that it keeps waiting
+	met := map[*wait]bool{first: true}
+	for todo := []*wait{first}; len(todo) > 0; todo = todo[1:] {
+		w := todo[0]
+		for other := range g.holding[w.lock.Keys.State()] {
 			if !other.keeps(w.lock) {
 				continue
 			}
-			if other == first {
-				var cycle []*wait
-				for ; w != nil; w = before[w] {
-					cycle = append(cycle, w)
-				}
-				slices.Reverse(cycle)
-				return cycle
+			kept[other] = append(kept[other], w)
+			if !met[other] {
+				met[other] = true
+				todo = append(todo, other)
 			}
-			if _, seen := before[other]; !seen {
+		}
+	}
+	if len(kept[first]) == 0 {
+		return first, nil
+	}
+	knot = []*wait{first}
+	in := map[*wait]bool{first: true}
+	for i := 0; i < len(knot); i++ {
+		for _, w := range kept[knot[i]] {
+			if !in[w] {
+				in[w] = true
+				knot = append(knot, w)
+			}
+		}
+	}
+	return first, knot
+}
+
+// stuck returns those of a knot that can never go on: of which every holder of the lock is one of
+// their leases, and which has no room. It asks Redis where that is not certain from the kind alone.
+func (g *Graph) stuck(ctx context.Context, knot []*wait) []*wait {
+	var names []string
+	for _, w := range knot {
+		if !w.single() {
+			names = append(names, w.lock.Name)
+		}
+	}
+	var shut func(name string, inside map[string]bool) bool
+	if len(names) > 0 {
+		slices.Sort(names)
+		shut = g.Shut(ctx, slices.Compact(names))
+	}
+	for before := -1; before != len(knot); { // until only those are left that keep each other
+		before = len(knot)
+		inside, latches := make(map[string]bool), make(map[string]bool) // of the leases: owners, and keys
+		for _, w := range knot {
+			for _, l := range w.holds {
+				inside[l.Owner()], latches[l.Lock().Keys.State()] = true, true
+			}
+		}
+		knot = slices.DeleteFunc(knot, func(w *wait) bool {
+			if w.single() {
+				return !latches[w.lock.Keys.State()]
+			}
+			return !shut(w.lock.Name, inside)
+		})
+	}
+	return knot
+}
+
+// single reports whether a wait is for a lock that has one holder, whom this client knows.
+func (w *wait) single() bool {
+	return w.lock.Kind.Name == script.Mutex.Name || w.lock.Kind.Name == script.Election.Name
+}
+
+// shortest returns the shortest cycle through a wait: the wait itself first, and then each whose leases
+// keep the one before it waiting.
+func shortest(first *wait, among []*wait) []*wait {
+	before := map[*wait]*wait{first: nil}
+	for next := []*wait{first}; len(next) > 0; next = next[1:] {
+		w := next[0]
+		if first.keeps(w.lock) {
+			var cycle []*wait
+			for ; w != nil; w = before[w] {
+				cycle = append(cycle, w)
+			}
+			slices.Reverse(cycle)
+			return cycle
+		}
+		for _, other := range among {
+			if _, seen := before[other]; !seen && other.keeps(w.lock) {
 				before[other] = w
 				next = append(next, other)
 			}
 		}
 	}
-	return nil
+	return []*wait{first} // a lease has ended since
 }
 
 // keeps reports whether a wait is under a lease on that latch, which is held.
 func (w *wait) keeps(l *lock.Lock) bool {
 	return slices.ContainsFunc(w.holds, func(h *lease.Lease) bool { return l.Same(h.Lock()) && h.SeemsHeld() })
-}
-
-// certain reports whether no lock of a cycle has a holder outside of it, and none has room. It
-// asks Redis where that is not certain from the kind alone.
-func (g *Graph) certain(ctx context.Context, cycle []*wait) bool {
-	var names []string
-	for _, w := range cycle {
-		if k := w.lock.Kind.Name; k != script.Mutex.Name && k != script.Election.Name {
-			names = append(names, w.lock.Name)
-		}
-	}
-	if len(names) == 0 {
-		return true
-	}
-	slices.Sort(names)
-	inside := make(map[string]bool) // owners of the leases in the cycle
-	for _, w := range cycle {
-		for _, l := range w.holds {
-			inside[l.Owner()] = true
-		}
-	}
-	return g.Shut(ctx, slices.Compact(names), inside)
 }
 
 // describe tells a cycle in words.

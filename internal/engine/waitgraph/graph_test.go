@@ -51,9 +51,11 @@ func TestEnterTellsCycles(t *testing.T) {
 				k.Schedule = schedule.Start(clock.Now, nil)
 				k.Schedule.Stop()
 				asked := ""
-				g := Graph{Shut: func(_ context.Context, names []string, inside map[string]bool) bool {
-					asked = strings.Join(append(names, slices.Sorted(maps.Keys(inside))...), " ")
-					return c.shut
+				g := Graph{Shut: func(_ context.Context, names []string) func(string, map[string]bool) bool {
+					return func(_ string, inside map[string]bool) bool {
+						asked = strings.Join(append(slices.Clone(names), slices.Sorted(maps.Keys(inside))...), " ")
+						return c.shut
+					}
 				}}
 				on := func(name string) *lock.Lock {
 					kind := script.Mutex
@@ -78,7 +80,8 @@ func TestEnterTellsCycles(t *testing.T) {
 							time.Sleep(time.Minute)
 						}
 					}
-					said := g.Enter(t.Context(), uint64(n), on(name), holds)
+					said, unsure := g.Enter(t.Context(), uint64(n), on(name), holds)
+					check.Equal(t, unsure, c.asked != "" && !c.shut && n == len(c.waits)-1, "unsure")
 					if n == len(c.waits)-1 {
 						cycle, _, _ := strings.Cut(said, "; lock them in the same order")
 						check.Equal(t, cycle, c.cycle, "the cycle")
