@@ -271,17 +271,24 @@ func (c *Conn) replicated(
 	return r, int(acks)
 }
 
-// patient returns a client that shares the connections of at, and gives up that much later. For WAIT in
-// a pipeline go-redis allows no more time than for any other command, and would send all of it again.
+// patient returns a client that shares the connections of at, gives up that much later, and sends
+// nothing again: a late copy could shorten a lease. For WAIT in a pipeline go-redis allows no more time
+// than for any other command.
 func patient(at redis.Cmdable, wait time.Duration) redis.Cmdable {
 	node, ok := at.(interface {
 		Options() *redis.Options
 		WithTimeout(timeout time.Duration) *redis.Client
 	})
-	if !ok || node.Options().ReadTimeout <= 0 {
+	if !ok {
 		return at
 	}
-	return node.WithTimeout(node.Options().ReadTimeout + wait)
+	timeout := node.Options().ReadTimeout
+	if timeout > 0 { // else there is none
+		timeout += wait
+	}
+	once := node.WithTimeout(timeout)
+	once.Options().MaxRetries = 0 // of this copy alone
+	return once
 }
 
 func evalsha(ctx context.Context, call *conn.Call) *redis.Cmd {

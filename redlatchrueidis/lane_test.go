@@ -383,3 +383,18 @@ func TestLaneThatCannotBeDialed(t *testing.T) {
 		_ = c.Close()
 	}
 }
+
+// TestConnectionsForReplicas: a burst of acquisitions that wait for replicas leaves few connections.
+func TestConnectionsForReplicas(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := check.Value(Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})).OK(t)
+	t.Cleanup(func() { _ = c.Close() })
+	call := conn.Call{Script: conn.NewScript("one", "return 1"), Keys: []string{"a"}}
+	var burst sync.WaitGroup
+	for range 50 {
+		burst.Go(func() { c.EvalReplicated(t.Context(), call, 1, 300*time.Millisecond) })
+	}
+	burst.Wait()
+	eventually(t, "few connections stay", func() bool { return strings.Count(server.Do("CLIENT", "LIST"), "id=") <= maxLent+4 })
+}

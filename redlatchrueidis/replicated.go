@@ -12,6 +12,9 @@ import (
 	"github.com/redlatch/redlatch/internal/driver/slots"
 )
 
+// maxLent is how many connections for WAIT are kept.
+const maxLent = 8
+
 // EvalReplicated implements [conn.Replicated]. It borrows a connection, since WAIT blocks the one
 // that it is sent over. For such a connection rueidis does not follow a slot that moves.
 func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
@@ -49,7 +52,15 @@ func (c *Conn) replicated(
 ) (r conn.Result, acks int) {
 	replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		dedicated, free := at.Dedicate()
-		defer free()
+		if c.lent.Add(1) > maxLent {
+			free = dedicated.Close
+		}
+		defer func() {
+			go func() { // rueidis unsubscribes first, which costs a round trip
+				free()
+				c.lent.Add(-1)
+			}()
+		}()
 		return dedicated.DoMulti(ctx, commands...), nil
 	})
 	c.unanswered(err)

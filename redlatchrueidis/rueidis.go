@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -37,6 +38,7 @@ type Conn struct {
 
 	places *slots.Map // of a cluster; else nil
 	trunks trunk.Trunks
+	lent   atomic.Int32 // connections that wait for replicas, or are being given back
 }
 
 // New wraps a client that the caller keeps: closing redlatch leaves it open. addr is named in error

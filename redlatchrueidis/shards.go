@@ -73,6 +73,9 @@ func (c *Conn) dialLine(addr string, t *trunk.Trunk) (trunk.Line, error) {
 	select {
 	case err := <-lost: // there is none: only an error of Dial keeps the other channels from dialing, too
 		dedicated.Close()
+		if err == nil { // rueidis has one dead connection for all, and another subscription took the hooks off
+			err = errNoNode
+		}
 		return nil, failure(context.Background(), err)
 	default:
 	}

@@ -3,8 +3,6 @@ package deployments
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,37 +20,6 @@ func meet(t testing.TB, c *redlatch.Client, nodes []*redistest.Server) {
 	l := help.InsistLock(t, c.Mutex("met by "+c.ID()).Lock)
 	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, l.Name(), l.Owner()) == len(nodes) })
 	help.InsistRelease(t, l)
-}
-
-// TestQuorumTie: many try at once and nobody waits. Exactly one gets in, since a tie is tried
-// again.
-func TestQuorumTie(t *testing.T) {
-	t.Parallel()
-	help.OfSizes(t, []int{3, 4, 5, 6}, func(t *testing.T, n int) {
-		nodes := help.StartNodes(t, n)
-		var clients []*redlatch.Client
-		for range 8 {
-			clients = append(clients, help.OpenQuorum(t, nodes, help.Sluggish()))
-		}
-		locktest.Lock(t, clients[0].Mutex("first of all"))
-		for round := range 20 {
-			var won atomic.Int32
-			var all sync.WaitGroup
-			for _, c := range clients {
-				all.Go(func() {
-					_, err := c.Mutex(fmt.Sprint(round)).TryLock(t.Context())
-					switch {
-					case err == nil:
-						won.Add(1)
-					case !errors.Is(err, redlatch.ErrTaken):
-						t.Errorf("TryLock = %v, want ErrTaken", err)
-					}
-				})
-			}
-			all.Wait()
-			check.That(t, won.Load() == 1, "round %d: %d got in, want 1", round, won.Load())
-		}
-	})
 }
 
 // TestQuorumElection: a leader with its value, seen by others; and who follows.

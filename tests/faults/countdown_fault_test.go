@@ -17,76 +17,9 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
-	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 	"github.com/redlatch/redlatch/tests/internal/worker"
 )
-
-// TestCountDownMeetsMishaps: whatever happens to its requests, a call that succeeds has counted
-// once, and one that fails at most once.
-func TestCountDownMeetsMishaps(t *testing.T) {
-	t.Parallel()
-	each := func(what string, try func(r *trial.Trial, m wire.Mishap, h wire.Hits, near, far *redlatch.CountDownLatch)) {
-		t.Run(what, func(t *testing.T) {
-			at := []wire.Hits{wire.First, wire.Second, wire.FirstTwo, wire.Some}
-			trial.EachMishap(t, trial.Mishaps(), at, func(r *trial.Trial, m wire.Mishap, h wire.Hits) {
-				try(r, m, h, r.Near.CountDownLatch(r.Name), r.Far.CountDownLatch(r.Name))
-			})
-		})
-	}
-	for what, call := range map[string]func(context.Context, *redlatch.CountDownLatch) error{
-		"CountDown": func(ctx context.Context, d *redlatch.CountDownLatch) error { _, err := d.CountDown(ctx); return err },
-		"CountDownOnce": func(ctx context.Context, d *redlatch.CountDownLatch) error {
-			_, err := d.CountDownOnce(ctx, "a")
-			return err
-		},
-	} {
-		each(what, func(r *trial.Trial, m wire.Mishap, h wire.Hits, near, far *redlatch.CountDownLatch) {
-			help.SetCount(r, far, 5)
-			r.Harm(m, h)
-			err := call(locktest.Within(r, locktest.Patience), near)
-			r.Heal()
-			r.WantUnknown(what, err, m)
-			r.WantCounted(far, 4, err != nil)
-			r.Late(near)
-			r.WantCounted(far, 4, err != nil)
-			if what == "CountDownOnce" {
-				check.Nil(r, fmt.Sprintf("%s with nothing in its way", what), call(locktest.Within(r, locktest.Patience), far))
-				help.WantCount(r, far, 4)
-			}
-		})
-	}
-	each("TrySetCount", func(r *trial.Trial, m wire.Mishap, h wire.Hits, near, far *redlatch.CountDownLatch) {
-		r.Harm(m, h)
-		set, err := near.TrySetCount(locktest.Within(r, locktest.Patience), 2, help.Lasting)
-		r.Heal()
-		r.WantUnknown("TrySetCount", err, m)
-		check.That(r, err != nil || set, "TrySetCount says that the count is above zero, and it set it itself")
-		if err != nil { // it was set, or not
-			check.Nil(r, "TrySetCount with nothing in its way", check.ErrorOf(far.TrySetCount(locktest.Within(r, locktest.Patience), 2, help.Lasting)))
-		}
-		help.CountDown(r, far, 1)
-		r.Late(near)
-		help.WantCount(r, far, 1)
-		help.CountDown(r, far, 0)
-		help.WantCount(r, far, 0)
-	})
-	each("Await", func(r *trial.Trial, m wire.Mishap, h wire.Hits, near, far *redlatch.CountDownLatch) {
-		help.SetCount(r, far, 1)
-		r.Harm(m, h)
-		wait := help.GoAwait(locktest.Within(r, locktest.Patience), near)
-		locktest.Eventually(r, "a place in line, or an error", trial.Seldom(func() bool {
-			info, err := r.Far.Inspect(locktest.Within(r, locktest.Patience), r.Name)
-			return err == nil && len(info.Waiters) > 0 || len(wait) > 0
-		}))
-		help.CountDown(r, far, 0)
-		r.Heal()
-		if err := help.Receive(r, wait, "a wait"); err != nil {
-			r.WantUnknown("Await", err, m)
-		}
-		r.WantNoTicket()
-	})
-}
 
 // TestCountDownStragglers: a request that reaches Redis when its round is over counts for nothing
 // in the next one.

@@ -12,44 +12,11 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
-
-// TestDeadlineIsSoundUnderEveryDelay: etcd's client and rueidislock count from the reply.
-func TestDeadlineIsSoundUnderEveryDelay(t *testing.T) {
-	t.Parallel()
-	for _, direction := range []string{wire.Requests, wire.Replies} {
-		for _, delay := range []time.Duration{0, 40 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond} {
-			t.Run(direction+" "+delay.String(), func(t *testing.T) {
-				t.Parallel()
-				s := redistest.Start(t)
-				p := wire.StartProxy(t, s)
-				o := help.Brisk(6 * time.Second)
-				o.RequestTimeout = 9 * time.Second
-				c := wire.Behind(t, p, o)
-				near := locktest.Open(t, s.URL(), o)
-				help.Hearing(t, s, c)
-				p.Delay(direction, delay)
-
-				l := check.Value(c.Mutex("tried").TryLock(t.Context())).OK(t)
-				help.WantSoundDeadline(t, s, l)
-				check.Nil(t, "Extend", l.Extend(t.Context()))
-				help.WantSoundDeadline(t, s, l)
-
-				first := locktest.Lock(t, near.Mutex("waited for"))
-				result := help.GoLock(t.Context(), c.Mutex("waited for"))
-				locktest.Eventually(t, "a waiter in line", func() bool { return s.Do("ZCARD", help.QueueKey("waited for")) == "1" })
-				locktest.Release(t, first)
-				granted := help.Await(t, result)
-				help.WantSoundDeadline(t, s, granted)
-			})
-		}
-	}
-}
 
 // TestTicketsGivenUpInAnOutage: goroutines give up while Redis is out of reach, for longer than
 // their leases would last, and another of the same client waits on, which keeps all their tickets
@@ -239,5 +206,34 @@ func TestEveryKindRefusedAfterALostReply(t *testing.T) {
 			lease := check.Value(far.Acquire(locktest.Within(t, time.Minute))).OK(t)
 			locktest.Release(t, lease)
 		}
+	})
+}
+
+// TestWindowOfARunThatNeverBegan: the reply to an acquisition is lost, and its client is cut off for
+// longer than the lease would last. The window opens when it is back.
+func TestWindowOfARunThatNeverBegan(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		run := func(c *redlatch.Client, o redlatch.LockOptions) (bool, error) {
+			job := c.Job("nightly", redlatch.JobOptions{Window: 12 * time.Hour}).With(o)
+			return job.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
+		}
+		c, o := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+		s.Delay(2 * time.Second)
+		time.AfterFunc(time.Second, func() { s.Cut(c) })
+		_, err := run(c, redlatch.LockOptions{})
+		check.Error(t, "a run whose reply is lost", err, redlatch.ErrUnreachable)
+		time.Sleep(time.Hour)
+		s.Mend(c)
+		time.Sleep(time.Minute)
+		s.Delay(200 * time.Millisecond)
+		_, err = run(c, redlatch.LockOptions{TTL: 100 * time.Millisecond})
+		check.Error(t, "a run whose lease ends before it begins", err, redlatch.ErrUnreachable)
+		s.Delay(0)
+		time.Sleep(time.Minute)
+		ran, err := run(o, redlatch.LockOptions{})
+		check.That(t, ran && err == nil, "a run in a window that none has used: %t, %v", ran, err)
+		ran, err = run(c, redlatch.LockOptions{})
+		check.That(t, !ran && err == nil, "a second run in a window: %t, %v", ran, err)
 	})
 }

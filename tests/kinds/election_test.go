@@ -314,3 +314,17 @@ func TestJobOfAProcessThatDied(t *testing.T) {
 		check.That(t, !help.RunJob(t, trial.Hourly(other, "a"), nil), "a second run in the window")
 	})
 }
+
+// TestObserveInAnOutage: nothing is told as long as nothing is known.
+func TestObserveInAnOutage(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		term := check.Value(s.Client(t, redlatch.Options{}).Election("e").Campaign(t.Context(), "me")).OK(t)
+		s.Hang()
+		time.AfterFunc(time.Minute, s.Resume)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		leader := <-s.Client(t, redlatch.Options{}).Election("e").Observe(ctx)
+		check.That(t, leader.Value == "me" || term.Err() != nil, "told %+v first, want the leader", leader)
+	})
+}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -200,51 +199,6 @@ func TestEveryKindFullLine(t *testing.T) {
 		}
 		help.WantNothingLeft(t, s, name)
 	})
-}
-
-// TestLineIsNeverLongerThanItMayBe: while clients come, wait and go, the line is looked at all the
-// time.
-func TestLineIsNeverLongerThanItMayBe(t *testing.T) {
-	t.Parallel()
-	const most, workers, turns = 3, 12, 40
-	s := redistest.Start(t)
-	var refused, served atomic.Int64
-	held := locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a")) // so that the line is full at first
-	var work sync.WaitGroup
-	for _, c := range help.Several(t, s, 4, crowded(help.Sluggish(), most)) {
-		for range workers / 4 {
-			work.Go(func() {
-				for range turns {
-					err := c.Mutex("a").Do(locktest.Within(t, locktest.Patience), func(context.Context, *redlatch.Lease) error {
-						served.Add(1)
-						time.Sleep(time.Millisecond)
-						return nil
-					})
-					if errors.Is(err, redlatch.ErrLineFull) {
-						refused.Add(1)
-					} else if err != nil {
-						t.Errorf("Do = %v", err)
-					}
-				}
-			})
-		}
-	}
-	locktest.Eventually(t, "callers are refused", func() bool { return refused.Load() > 0 })
-	locktest.Release(t, held)
-	done := make(chan struct{})
-	go func() { work.Wait(); close(done) }()
-	for over := false; !over; {
-		select {
-		case <-done:
-			over = true
-		default:
-		}
-		if n, err := strconv.Atoi(s.Do("ZCARD", help.QueueKey("a"))); err != nil || n > most {
-			t.Fatalf("%d in line, %v, want no more than %d", n, err, most)
-		}
-	}
-	check.That(t, served.Load() != 0, "%d were refused and none served", refused.Load())
-	help.WantNothingLeft(t, s, "a")
 }
 
 // TestEveryKindFullOfTheDead: waiters that died take no place in line, also those behind a living

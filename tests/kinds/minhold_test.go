@@ -179,41 +179,6 @@ func TestGivenBackIsNotShut(t *testing.T) {
 	}
 }
 
-// TestReleaseWithADoneContextLeavesItShut, for no longer than one with another, and nothing behind.
-func TestReleaseWithADoneContextLeavesItShut(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		const hold = 10 * time.Second
-		if kindtest.Kinds()[kind] == "slotpool" {
-			return
-		}
-		c, other := s.Client(t, holding(help.Sluggish(), hold)), s.Client(t, help.Sluggish())
-		of := help.LockOf(other, kind)
-		ctx, cancel := context.WithCancel(t.Context())
-		l := check.Value(help.LockOf(c, kind).Acquire(ctx)).OK(t)
-		token := l.Token()
-		cancel()
-		check.Nil(t, "Release", l.Release(ctx))
-		wantShut(t, other, of, token, hold)
-		time.Sleep(hold)
-		s.WantNothingLeft(of.Name)
-
-		l = help.Enter(t, help.LockOf(c, kind)) // a lease that is old enough is released as any other
-		time.Sleep(hold)
-		locktest.Release(t, l)
-		locktest.Release(t, check.Value(of.Try(t.Context())).OK(t))
-
-		ctx, cancel = context.WithCancel(t.Context())
-		check.Nil(t, "Do", c.Mutex("do").Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
-			token = l.Token()
-			cancel()
-			return nil
-		}))
-		wantShut(t, other, kindtest.Lock{Kind: "mutex", Name: "do", Try: other.Mutex("do").TryLock}, token, hold)
-		time.Sleep(hold)
-		s.WantNothingLeft("do")
-	})
-}
-
 // TestManyReleasesLeaveTheirNamesShut: releases that leave together may not forget what they say.
 func TestManyReleasesLeaveTheirNamesShut(t *testing.T) {
 	t.Parallel()

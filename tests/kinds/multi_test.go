@@ -256,3 +256,16 @@ func TestMultiIsExtendedAsOne(t *testing.T) {
 		check.That(t, s.Do("EXISTS", locktest.StateKey(name)) == "0", "%s is left behind", name)
 	}
 }
+
+// TestMultiMaxWait: it bounds the first request, too.
+func TestMultiMaxWait(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := s.Client(t, redlatch.Options{})
+		s.Hang()
+		start := time.Now()
+		_, err := c.MultiMutex("a", "b").With(redlatch.LockOptions{MaxWait: time.Second}).Lock(t.Context())
+		check.That(t, err != nil && time.Since(start) <= time.Second, "it ended after %v: %v", time.Since(start), err)
+		s.Resume()
+	})
+}

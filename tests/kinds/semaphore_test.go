@@ -98,3 +98,24 @@ func TestLargePoolTakesOneCommand(t *testing.T) {
 	locktest.Release(t, slot.Lease)
 	locktest.Release(t, first.Lease)
 }
+
+// TestPlaceAfterAResize: a waiter that lost its place takes it again, though the size is another now.
+func TestPlaceAfterAResize(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, o := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+		held := check.Value(o.Semaphore("s", 3).Acquire(t.Context(), 3)).OK(t)
+		result := help.GoAcquire(func() (*redlatch.Lease, error) { return c.Semaphore("s", 3).Acquire(t.Context(), 1) })
+		s.Queued("s", "1")
+		resized := check.Value(o.Semaphore("s", 3).Resize(t.Context(), 2)).OK(t)
+		s.Cut(c)
+		time.Sleep(time.Second)
+		_, err := resized.TryAcquire(t.Context(), 1) // finds a client that does not listen
+		check.Error(t, "a try", err, redlatch.ErrExhausted)
+		s.Queued("s", "0")
+		s.Mend(c)
+		time.Sleep(10 * time.Second)
+		locktest.Release(t, held)
+		locktest.Release(t, help.Await(t, result))
+	})
+}

@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/record/notes"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -493,4 +495,28 @@ func callersOfAWaiter(t *testing.T, labels map[string]string) {
 		help.AwaitError(t, other)
 	}
 	locktest.Eventually(t, "no note is left", func() bool { return s.Do("EXISTS", help.NotesKey(waiter)) == "0" })
+}
+
+// TestInspectIsBounded: the second of its requests gets no answer.
+func TestInspectIsBounded(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := wire.Wrap(t, deaf{s.Conn()}, redlatch.Options{})
+		lease := locktest.Lock(t, c.Mutex("a"))
+		start := time.Now()
+		check.Error(t, "Inspect", check.ErrorOf(c.Inspect(t.Context(), "a")), redlatch.ErrUnreachable)
+		check.That(t, time.Since(start) < 4*time.Second, "it ended after %v", time.Since(start))
+		locktest.Release(t, lease)
+	})
+}
+
+// deaf gets no answer to a question about clients.
+type deaf struct{ conn.Conn }
+
+func (d deaf) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if calls[0].Script.Name == "recall" {
+		<-ctx.Done()
+		return []conn.Result{{Err: ctx.Err()}}
+	}
+	return d.Conn.Eval(ctx, calls...)
 }

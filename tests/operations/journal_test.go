@@ -1,18 +1,22 @@
 package operations
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -269,5 +273,38 @@ func TestJournalBesideTrouble(t *testing.T) {
 	lose(last)
 	locktest.Eventually(t, "what is missing is told", func() bool {
 		return slices.ContainsFunc(chronicle(t, operator, redlatch.JournalQuery{}), func(e redlatch.JournalEntry) bool { return e.Dropped > 0 })
+	})
+}
+
+// TestFollowTellsNoOldEntries: a node of a quorum did not answer at first. What is old there is no news
+// when it does.
+func TestFollowTellsNoOldEntries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var conns []conn.Conn
+		var last *redlatchtest.Memory
+		for i := range 3 {
+			last = redlatchtest.InMemory(t)
+			conns = append(conns, memory.Addressed{Conn: last.Conn(), Addr: fmt.Sprint("node ", i)})
+			for page := range 20 {
+				var texts []string
+				for j := range 100 {
+					texts = append(texts, fmt.Sprintf(`{"id":"old-%d-%d","what":"lost","name":"x","kind":"mutex"}`, page, j))
+				}
+				conns[i].Eval(t.Context(), script.Journal(journalKey, 10_000, time.Hour, texts))
+			}
+		}
+		time.Sleep(time.Minute)
+		c := check.Value(redlatch.NewQuorum(conns, redlatch.Options{})).OK(t)
+		defer c.Close()
+		last.Hang()
+		time.AfterFunc(30*time.Second, last.Resume)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		told := 0
+		for range c.Journal(ctx, redlatch.JournalQuery{Last: 10, Follow: true}) {
+			told++
+		}
+		check.That(t, told <= 11, "%d entries were told, want the last 10, and the end of the context", told)
 	})
 }

@@ -3,9 +3,7 @@ package process
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -103,52 +101,5 @@ func TestBundleOfWhichSomeAreTaken(t *testing.T) {
 	}
 	for i := range n {
 		help.WantNothingLeft(t, s, strconv.Itoa(i))
-	}
-}
-
-// TestBundleOfWhichOneCannotBeDone: a script stops at the first error. One of many mutexes
-// is overwritten with a hash: only its holder may notice, at the extend and at the release.
-func TestBundleOfWhichOneCannotBeDone(t *testing.T) {
-	t.Parallel()
-	const n, bad = 50, 30
-	for _, extended := range []bool{false, true} {
-		t.Run(fmt.Sprintf("extended=%t", extended), func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			o, seen := help.Watched(help.Brisk(help.Lasting))
-			o.RequestTimeout = locktest.Patience
-			if extended {
-				o.Lock.TTL = 6 * time.Second
-			}
-			c := locktest.Open(t, s.URL(), o)
-			leases := make([]*redlatch.Lease, n)
-			help.Together(n, func(i int) { leases[i] = locktest.Lock(t, c.Mutex(strconv.Itoa(i))) })
-			s.Do("DEL", locktest.StateKey(strconv.Itoa(bad)))
-			s.Do("HSET", locktest.StateKey(strconv.Itoa(bad)), "field", "value")
-			if extended {
-				help.WantLost(t, leases[bad])
-				locktest.Eventually(t, "the others are extended", func() bool { return seen.Count(redlatch.EventExtended) >= n-1 })
-			}
-			// The releases begin in order, while the server answers none. The first leave by
-			// themselves, and that of the bad mutex goes in a bundle behind others.
-			s.Pause()
-			var all sync.WaitGroup
-			for i, l := range leases {
-				all.Go(func() {
-					err := l.Release(context.Background())
-					check.That(t, i == bad || err == nil, "Release of %d = %v, want nil", i, err)
-					check.That(t, i != bad || err != nil, "Release of the one that was overwritten = nil")
-				})
-				<-l.Context().Done() // just before its request
-			}
-			s.Resume()
-			all.Wait()
-			help.Together(n, func(i int) {
-				_, err := c.Mutex(strconv.Itoa(i)).TryLock(t.Context())
-				if i != bad && err != nil || i == bad && !errors.Is(err, redlatch.ErrWrongKind) {
-					t.Errorf("TryLock of %d = %v", i, err)
-				}
-			})
-		})
 	}
 }

@@ -223,3 +223,37 @@ func TestDeadlockOverAQuorum(t *testing.T) {
 		locktest.Release(t, leases[0])
 	})
 }
+
+// TestDeadlockOfAllReaders: goroutines that read wait for a mutex, whose holder wants to write. It is
+// refused when all readers wait, and also if one of another process leaves later.
+func TestDeadlockOfAllReaders(t *testing.T) {
+	t.Parallel()
+	for _, outside := range []bool{false, true} {
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
+			c := s.Client(t, redlatch.Options{})
+			rw, m := c.RWMutex("rw"), c.Mutex("m")
+			other := check.Value(s.Client(t, redlatch.Options{}).RWMutex("rw").RLock(t.Context())).OK(t)
+			held := locktest.Lock(t, m)
+			var readers []<-chan help.Outcome
+			for range 2 {
+				r := check.Value(rw.RLock(t.Context())).OK(t)
+				readers = append(readers, help.GoLock(r.Context(), m))
+				defer locktest.Release(t, r)
+			}
+			if !outside {
+				locktest.Release(t, other)
+			}
+			start := time.Now()
+			if outside {
+				time.AfterFunc(10*time.Second, func() { locktest.Release(t, other) })
+			}
+			time.Sleep(time.Second)
+			check.Error(t, "a writer that all readers wait for", check.ErrorOf(rw.Lock(held.Context())), redlatch.ErrDeadlock)
+			check.That(t, time.Since(start) < 20*time.Second, "it was refused after %v", time.Since(start))
+			locktest.Release(t, held)
+			for _, r := range readers {
+				locktest.Release(t, help.Await(t, r))
+			}
+		})
+	}
+}

@@ -184,17 +184,13 @@ func (t *Trunk) forget(name string, c *channel) {
 // leave takes a channel off whose caller has gone. The last one ends the connection.
 func (t *Trunk) leave(name string, c *channel) {
 	t.trunks.mu.Lock()
-	here := t.over == nil && t.channels[name] == c
+	here := t.over == nil && t.channels[name] == c && !c.left
 	if here {
 		c.left = true
 		t.live--
 	}
-	last := here && t.live == 0
 	t.trunks.mu.Unlock()
-	switch {
-	case last:
-		t.end(errEnded, time.Time{})
-	case here:
+	if here && !t.endUnused() {
 		go t.unsubscribe(name, c)
 	}
 }
@@ -212,12 +208,20 @@ func (t *Trunk) unsubscribe(name string, c *channel) {
 }
 
 // end ends a trunk and all its channels. No other is opened to the node before again.
-func (t *Trunk) end(why error, again time.Time) {
+func (t *Trunk) end(why error, again time.Time) { t.endIf(func() bool { return true }, why, again) }
+
+// endUnused ends a trunk without channels. Another may have joined since the last one was left.
+func (t *Trunk) endUnused() (ended bool) {
+	return t.endIf(func() bool { return t.live == 0 }, errEnded, time.Time{})
+}
+
+// endIf is end, if so.
+func (t *Trunk) endIf(so func() bool, why error, again time.Time) (ended bool) {
 	ts := t.trunks
 	ts.mu.Lock()
-	if t.over != nil {
-		ts.mu.Unlock()
-		return
+	if t.over != nil || !so() {
+		defer ts.mu.Unlock()
+		return t.over != nil
 	}
 	t.over, t.again = why, again
 	if again.IsZero() && ts.all[t.addr] == t {
@@ -232,6 +236,7 @@ func (t *Trunk) end(why error, again time.Time) {
 	if line != nil {
 		go line.Close() // which may take a second
 	}
+	return true
 }
 
 // take takes a channel off, and returns it if its caller is still there. A trunk without channels
@@ -249,11 +254,8 @@ func (t *Trunk) take(name string, only *channel) *channel {
 		return nil
 	}
 	t.live--
-	last := t.live == 0
 	t.trunks.mu.Unlock()
-	if last {
-		t.end(errEnded, time.Time{})
-	}
+	t.endUnused()
 	return c
 }
 

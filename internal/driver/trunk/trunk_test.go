@@ -220,3 +220,22 @@ func TestChannelIsLeftAfterItWasAskedFor(t *testing.T) {
 		check.That(t, n.lines[0].closed, "the line is open with no channel left")
 	})
 }
+
+// TestChannelThatIsLeftTwice: its slot moves as its caller goes. The other channel of the node stays.
+func TestChannelThatIsLeftTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ts Trunks
+		n := &node{}
+		stays, goes := listen(&ts, n.at("1"), "stays"), listen(&ts, n.at("1"), "goes")
+		settle()
+		trunk := ts.all["1"]
+		c := trunk.channels["goes"]
+		trunk.leave("goes", c)
+		trunk.leave("goes", c)
+		settle()
+		check.That(t, len(stays.ended) == 0, "the other channel was ended")
+		goes.stop()
+		stays.stop()
+		settle()
+	})
+}

@@ -48,8 +48,8 @@ func (a *attempt) run(ctx context.Context, wait bool) (*lease.Lease, error) {
 		a.owner = a.by.Owner() // the last one may have been in and out
 		a.answered = true      // from here on it is a wait, also if the grant came too late
 	}
-	a.by.Line.Listen(ctx, a.Lock)
 	for {
+		a.by.Line.Listen(ctx, a.Lock) // each time: a subscription without waiters ends after a while
 		lease, err := a.wait(ctx)
 		if !errors.Is(err, fault.ErrTooLate) {
 			return lease, err

@@ -71,8 +71,8 @@ func (g *Graph) Enter(ctx context.Context, id uint64, on *lock.Lock, holds []*le
 }
 
 // Look returns in words the cycle for which a wait can never end, or "" if it can. unsure says that
-// there is a cycle which a holder outside of it, or room, may break: when that holder has gone, none
-// may begin a wait any more, so the caller looks again.
+// there is a cycle which a holder outside of it, or room, may break. When that holder has gone, no wait
+// may begin any more, so the caller looks again.
 func (g *Graph) Look(ctx context.Context, id uint64) (cycle string, unsure bool) {
 	first, knot := g.knotOf(id)
 	if len(knot) == 0 {
@@ -189,7 +189,7 @@ func (g *Graph) stuck(ctx context.Context, knot []*wait) []*wait {
 	return knot
 }
 
-// single reports whether a wait is for a lock that has one holder, whom this client knows.
+// single reports whether a wait is for a lock that has one holder at a time.
 func (w *wait) single() bool {
 	return w.lock.Kind.Name == script.Mutex.Name || w.lock.Kind.Name == script.Election.Name
 }

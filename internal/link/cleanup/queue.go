@@ -168,14 +168,17 @@ func (q *Queue) byPlace(list []release) map[place][]release {
 // is to be undone takes that while to arrive. It grows while the node takes requests and is late with
 // all answers: the releases of many clients could keep it from catching up.
 func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []release) {
-	var again []release
+	var again, rest []release
 	silent, late := false, false
 	for batch := range slices.Chunk(list, maxBatch) {
-		if !silent {
-			batch, silent, late = q.send(ctx, node, batch)
+		if silent {
+			rest = append(rest, batch...)
+			continue
 		}
+		batch, silent, late = q.send(ctx, node, batch)
 		again = append(again, batch...)
 	}
+	again = append(rest, again...) // first those that were not sent: the others may be refused for good
 	if len(again) == 0 {
 		return
 	}

@@ -254,3 +254,36 @@ func TestCloseSendsAll(t *testing.T) {
 		})
 	}, n)
 }
+
+// TestRefusedReleasesKeepNoneWaiting: a server refuses as many releases as one request has, for good.
+func TestRefusedReleasesKeepNoneWaiting(t *testing.T) {
+	var others atomic.Int64
+	start(t, func(t *testing.T, q *Queue) {
+		for range maxBatch {
+			q.Add(0, call("refused"), 0, keep)
+		}
+		q.Add(0, call("other"), 0, keep)
+		time.Sleep(time.Minute)
+		check.That(t, others.Load() > 0, "a release behind those is not sent")
+	}, &picky{sent: &others})
+}
+
+// picky refuses some releases.
+type picky struct {
+	conn.Conn
+	sent *atomic.Int64 // of the others
+}
+
+func (p *picky) Target() conn.Target { return conn.Target{} }
+
+func (p *picky) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
+	results := make([]conn.Result, len(calls))
+	for i, c := range calls {
+		if c.Args[0] == "refused" {
+			results[i] = refused("NOPERM no permissions to access a key")
+		} else {
+			p.sent.Add(1)
+		}
+	}
+	return results
+}

@@ -71,6 +71,7 @@ type Subscription struct {
 	start    sync.Once
 	up       atomic.Bool
 	sessions atomic.Uint32
+	needed   clock.Reading                 // when a waiter last connected; guarded by the listener's mu
 	missed   atomic.Pointer[clock.Reading] // when a server last did not count it though it was up; nil if none did
 	settle   sync.Once
 	settled  chan struct{} // closed when it was connected for the first time, or cannot be
@@ -157,19 +158,20 @@ func (l *Listener) connect(ctx context.Context, s *Subscription) {
 
 // need is For, for a name that gets a subscription of its own if it can.
 func (l *Listener) need(key, channel string) *Subscription {
-	s := l.For(key)
-	if s.Sharded() || !l.Sharded() {
-		return s
+	if !l.Sharded() {
+		return l.plain
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := l.sharded[key]; s != nil {
+		s.needed = l.now()
 		return s
 	}
 	if len(l.sharded) >= l.most {
 		return l.plain
 	}
-	s = l.subscription(channel, key)
+	s := l.subscription(channel, key)
+	s.needed = l.now()
 	l.sharded[key] = s
 	l.schedule.Set(&s.entry, l.now().Time().Add(l.idle), 0)
 	return s
@@ -228,6 +230,10 @@ func (s *Subscription) Due(clock.Reading) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if left := l.idle - l.now().Since(s.needed); left > 0 { // a waiter connected, and may be about to stand in line
+		l.schedule.Set(&s.entry, l.now().Time().Add(left), 0)
+		return
+	}
 	delete(l.sharded, s.key)
 	s.end()
 }

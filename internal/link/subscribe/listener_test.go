@@ -255,3 +255,21 @@ func TestServerWithoutShardedChannels(t *testing.T) {
 		}
 	})
 }
+
+// TestSubscriptionOfAWaiterThatIsAboutToCome: the schedule looks whether it is needed when a waiter has
+// connected, and is not in line yet.
+func TestSubscriptionOfAWaiterThatIsAboutToCome(t *testing.T) {
+	start(t, &server{cluster: true}, func(t *testing.T, l *Listener, h *told) {
+		h.use(true)
+		l.Connect(t.Context(), "A", "of A")
+		time.Sleep(idle / 2)
+		h.use(false) // the earlier waiter has gone
+		l.Connect(t.Context(), "A", "of A")
+		l.sharded["A"].Due(clock.Now())
+		h.use(true)
+		check.That(t, l.For("A").Sharded() && l.For("A").Connected(), "its subscription has ended")
+		h.use(false)
+		time.Sleep(3 * idle)
+		check.That(t, !l.For("A").Sharded(), "a subscription that none uses stays")
+	})
+}
