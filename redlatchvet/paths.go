@@ -255,3 +255,16 @@ func (p *paths) mentions(n ast.Node, v *types.Var) (found bool) {
 	})
 	return found
 }
+
+// captured reports whether a function literal before the acquisition can release the lease, as that
+// of a defer statement does.
+func (p *paths) captured(body *ast.BlockStmt) (found bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.FuncLit); ok {
+			found = found || lit.Pos() < p.stmt.Pos() && p.releases(lit.Body)
+			return false
+		}
+		return !found
+	})
+	return found
+}

@@ -59,11 +59,13 @@ func run(pass *analysis.Pass) (any, error) {
 		test := forTests(pass, file)
 		for _, decl := range file.Decls {
 			f, ok := decl.(*ast.FuncDecl)
-			if !ok || f.Body == nil || test && !strings.HasPrefix(f.Name.Name, "Example") {
+			if test && !(ok && strings.HasPrefix(f.Name.Name, "Example")) {
 				continue
 			}
-			check(pass, f.Body, flow.FuncDecl(f))
-			ast.Inspect(f.Body, func(n ast.Node) bool {
+			if ok && f.Body != nil {
+				check(pass, f.Body, flow.FuncDecl(f))
+			}
+			ast.Inspect(decl, func(n ast.Node) bool { // also what variables are set to
 				if lit, ok := n.(*ast.FuncLit); ok {
 					check(pass, lit.Body, flow.FuncLit(lit))
 				}
@@ -143,7 +145,7 @@ func assigned(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG, stmt ast
 		return
 	}
 	p := paths{info: pass.TypesInfo, acquisition: a}
-	if p.unclear(body) {
+	if p.unclear(body) || p.captured(body) {
 		return
 	}
 	lost := p.lost(graph)

@@ -7,14 +7,16 @@
 //	elector := redlatchgocron.NewElector(ctx, client.Election("scheduler"), hostname)
 //	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
 //
-// With a [Locker], each run of a job goes to the process that begins it first. With an [Elector],
-// one process runs all jobs, until it ends or loses its term.
+// With a [Locker], each run of a job goes to the process that begins it first. gocron knows a job by its
+// name, which is that of its function by default, and jobs of one name exclude each other: give each a
+// name of its own, by gocron.WithName. With an [Elector], one process runs all jobs, until it ends or
+// loses its term.
 //
 // # When a lock is lost
 //
 // gocron cannot tell a job that runs that its lock or its term was lost: the context that it gives
 // to the job ends with the scheduler alone. So a job that must not run twice at once asks for its
-// lease and works under the context of that, which ends with the lease:
+// lease, once, as it begins, and works under the context of that, which ends with the lease:
 //
 //	func report(ctx context.Context) error {
 //		lease := locker.Lease("report")   // or elector.Term()
@@ -50,8 +52,9 @@ type Options struct {
 
 	// Lock says how the mutex of a run is held. Its MinHold keeps the lock closed after a short
 	// run, for schedulers whose clocks differ: it must be longer than they differ by, and shorter
-	// than the time from one run to the next. A quorum cannot have it: there, set it to
-	// [redlatch.None]. Default the options of the client, with a MinHold of [DefaultMinHold].
+	// than the time from one run to the next. A quorum cannot have it, nor can a client whose
+	// options have Yield: there, set it to [redlatch.None]. Default the options of the client,
+	// with a MinHold of [DefaultMinHold], and without Linger, which does not go with it.
 	Lock redlatch.LockOptions
 }
 
@@ -75,6 +78,9 @@ var (
 func NewLocker(client *redlatch.Client, o Options) *Locker {
 	o.Prefix = cmp.Or(o.Prefix, "gocron:")
 	o.Lock.MinHold = cmp.Or(o.Lock.MinHold, DefaultMinHold)
+	if o.Lock.MinHold > 0 {
+		o.Lock.Linger = cmp.Or(o.Lock.Linger, redlatch.None)
+	}
 	return &Locker{client: client, o: o, leases: make(map[string]*redlatch.Lease)}
 }
 

@@ -33,7 +33,7 @@ func ExampleLock() {
 				defer resign()
 				ctx, cancel := lock.Context(ctx) // ends as soon as the term is lost
 				defer cancel()
-				fmt.Println("leads:", ctx.Err() == nil, "with a token:", lock.Term().Token() > 0)
+				fmt.Println("leads:", ctx.Err() == nil, "with a token:", lock.Token() > 0)
 			},
 			OnStoppedLeading: func() {},
 		},

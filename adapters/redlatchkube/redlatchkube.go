@@ -12,7 +12,7 @@
 //			OnStartedLeading: func(ctx context.Context) {
 //				ctx, cancel := lock.Context(ctx) // ends as soon as the term is lost
 //				defer cancel()
-//				run(ctx, lock.Term().Token())
+//				run(ctx, lock.Token)
 //			},
 //			OnStoppedLeading: func() { os.Exit(0) },
 //		},
@@ -30,7 +30,7 @@
 // client-go finds out that a term is gone when it has failed to extend it for RenewDeadline. Redis
 // may say so earlier: an operator has taken the term by force, or the server has lost its data.
 // Another process can then lead before this one has stepped down. So work under [Lock.Context],
-// which ends at once, and hand [redlatch.Lease.Token] along with each write. The process takes no
+// which ends at once, and hand [Lock.Token] along with each write. The process takes no
 // new term until client-go has stepped down, so that its work and its leadership begin and end
 // together.
 package redlatchkube
@@ -69,8 +69,8 @@ var _ resourcelock.Interface = (*Lock)(nil)
 var resource = schema.GroupResource{Group: "redlatch", Resource: "elections"}
 
 // New returns the lock of a candidate in that election. The identity must be that of one process
-// alone, such as its pod's name, as client-go takes the leader of its own identity for itself. It
-// is at most 256 bytes long. New sends nothing.
+// alone, such as its pod's name and a random text, as client-go takes the leader of its own identity
+// for itself. It is at most 256 bytes long. New sends nothing.
 func New(election *redlatch.Election, identity string) *Lock {
 	return &Lock{election: election, identity: identity}
 }
@@ -88,10 +88,13 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		return nil, nil, err
 	}
 	l.mu.Lock()
-	length := l.length
+	length, identity := l.length, leader.Value
+	if identity == l.identity && (l.term == nil || l.term.Token() != leader.Term) {
+		identity += " (another process)" // which client-go would take for this one
+	}
 	l.mu.Unlock()
 	record := resourcelock.LeaderElectionRecord{
-		HolderIdentity:       leader.Value,
+		HolderIdentity:       identity,
 		LeaseDurationSeconds: int(max(length, time.Second) / time.Second),
 		AcquireTime:          metav1.NewTime(leader.Since),
 		RenewTime:            metav1.Now(),
@@ -188,6 +191,14 @@ func (l *Lock) Term() *redlatch.Lease {
 		return l.term
 	}
 	return nil
+}
+
+// Token returns the fencing token of this process's term, or 0 if it does not lead.
+func (l *Lock) Token() int64 {
+	if term := l.Term(); term != nil {
+		return term.Token()
+	}
+	return 0
 }
 
 // Context returns a context for the work of the leader. It ends when ctx ends, and at once when the

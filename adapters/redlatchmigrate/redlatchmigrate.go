@@ -1,6 +1,6 @@
-// Package redlatchmigrate makes golang-migrate lock with Redis instead of the database: for a
-// database whose driver has no locks between processes (SQLite, ClickHouse, Cassandra), or whose
-// advisory lock does not work through a connection pooler.
+// Package redlatchmigrate makes golang-migrate lock with Redis instead of the database: for a database
+// whose driver has no locks between processes (SQLite, ClickHouse, Cassandra). A driver that has them
+// (PostgreSQL, MySQL) takes its own once more when it is opened, whatever wraps it then.
 //
 //	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
 //	m, err := migrate.NewWithDatabaseInstance("file://migrations", "sqlite",

@@ -25,21 +25,27 @@ type account struct {
 
 var errStale = errors.New("stale token: somebody else has been here since")
 
-// set is what `UPDATE account SET balance = ?, fence = ? WHERE id = ? AND fence <= ?` does.
+// get is what `UPDATE account SET fence = ? WHERE id = ? AND fence <= ? RETURNING balance` does. It shows
+// the token before the balance is read: else a write that is late could come between the two.
+func (a *account) get(token int64) (balance int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if token <= 0 || token < a.fence {
+		return 0, errStale
+	}
+	a.fence = token
+	return a.balance, nil
+}
+
+// set is what `UPDATE account SET balance = ? WHERE id = ? AND fence = ?` does.
 func (a *account) set(balance int, token int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if token < a.fence {
+	if token != a.fence {
 		return errStale
 	}
-	a.balance, a.fence = balance, token
+	a.balance = balance
 	return nil
-}
-
-func (a *account) get() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.balance
 }
 
 func main() {
@@ -57,7 +63,7 @@ func main() {
 		})
 	}
 	instances.Wait()
-	fmt.Println("balance", acc.get())
+	fmt.Println("balance", acc.balance)
 }
 
 // payOut reads, thinks and writes: without the lock, payouts would be lost between the two.
@@ -68,8 +74,12 @@ func payOut(ctx context.Context, url string, acc *account, amount int) error {
 	}
 	defer client.Close()
 	return client.Mutex("account:7").Do(ctx, func(ctx context.Context, lease *redlatch.Lease) error {
-		balance := acc.get() - amount
-		fmt.Printf("paying out %d, %d left\n", amount, balance)
-		return acc.set(balance, lease.Token())
+		token := lease.Token()
+		balance, err := acc.get(token)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("paying out %d, %d left\n", amount, balance-amount)
+		return acc.set(balance-amount, token)
 	})
 }

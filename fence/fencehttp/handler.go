@@ -51,7 +51,16 @@ func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.H
 		began := false
 		err = g.Do(r.Context(), sent, token, func(ctx context.Context) error {
 			began = true
-			defer context.AfterFunc(ctx, func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now()) })()
+			told := make(chan struct{})
+			stop := context.AfterFunc(ctx, func() {
+				defer close(told)
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+			})
+			defer func() {
+				if !stop() {
+					<-told // w is the server's again when this handler has returned: over HTTP/2 it would panic
+				}
+			}()
 			next.ServeHTTP(w, r.WithContext(ctx))
 			return nil
 		})
