@@ -207,3 +207,24 @@ func wantStale(t *testing.T, err error, want fence.StaleError) {
 	var stale *fence.StaleError
 	check.That(t, errors.Is(err, fence.ErrStale) && errors.As(err, &stale) && *stale == want, "error = %v, want %v", err, &want)
 }
+
+// TestRequestsThatEndOverHTTP2: their handlers return as their contexts end. That must not reach for a
+// response that the server has taken back, which panics.
+func TestRequestsThatEndOverHTTP2(t *testing.T) {
+	var marks fence.Marks
+	s := httptest.NewUnstartedServer(fencehttp.Handler(&marks, func(*http.Request) string { return "a" },
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	for range 200 {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
+		r, _ := http.NewRequestWithContext(ctx, http.MethodPut, s.URL, http.NoBody)
+		r.Header.Set(fencehttp.NameHeader, "a")
+		r.Header.Set(fencehttp.TokenHeader, "7")
+		if resp, err := s.Client().Do(r); err == nil {
+			resp.Body.Close()
+		}
+		cancel()
+	}
+}

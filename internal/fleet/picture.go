@@ -105,7 +105,7 @@ func (l *Lock) Extended(h redlatch.Holder) (ago time.Duration, seen bool) {
 }
 
 // Overdue reports whether a holder that has extended its lease before should have done so again:
-// less than half of it is left, where a client extends with two thirds left.
+// less than half is left of what an extend leaves at least, where a client extends with two thirds left.
 func (l *Lock) Overdue(h redlatch.Holder) bool {
 	_, seen := l.Extended(h)
 	return seen && !h.Detached && h.Remaining < l.leases[h.Owner].least/2

@@ -215,7 +215,8 @@ func (t *Trunk) endUnused() (ended bool) {
 	return t.endIf(func() bool { return t.live == 0 }, errEnded, time.Time{})
 }
 
-// endIf is end, if so.
+// endIf is end, if so says so, which is called with the lock held. It reports whether the trunk has
+// ended, by this call or before it.
 func (t *Trunk) endIf(so func() bool, why error, again time.Time) (ended bool) {
 	ts := t.trunks
 	ts.mu.Lock()

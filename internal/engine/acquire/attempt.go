@@ -44,7 +44,10 @@ type attempt struct {
 	beside    []*lease.Lease // that it keeps while it waits, beside those of its context
 	entangled bool           // entangle has noted its wait
 	unsure    bool           // the wait is in a cycle, which others may break
-	noted     *notes.Entry   // what it noted; nil if nothing
+
+	looks       chan look // of the look at that which is under way; nil if none is
+	stopLooking func()
+	noted       *notes.Entry // what it noted; nil if nothing
 }
 
 // attempt returns an acquisition that has not begun.

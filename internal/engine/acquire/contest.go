@@ -35,6 +35,13 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Le
 	h := new(quorumWaiter)
 	defer func() { a.withdraw(h, begun != nil) }()
 	for n := 0; ; n++ {
+		select {
+		case l := <-a.lookAgain(ctx):
+			if err := a.found(l); err != nil {
+				return nil, err
+			}
+		default:
+		}
 		switch {
 		case n == 0:
 		case c.CheckOpen(ctx) != nil: // another round would tell less than the last

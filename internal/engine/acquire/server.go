@@ -147,8 +147,8 @@ func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 			g.Resent = g.Resent || answer.Resent // the message may have come before that answer
 			return a.begin(ctx, a.directly(standing, answer, g))
 		case <-news:
-		case <-a.lookAgain():
-			err = a.refuse(c.Waits.Look(ctx, a.id))
+		case l := <-a.lookAgain(ctx):
+			err = a.found(l)
 		case <-ctx.Done():
 			if outage != nil && a.group != nil {
 				a.group.MarkSilent()

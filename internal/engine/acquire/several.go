@@ -37,6 +37,7 @@ func (c *Acquirer) Several(ctx context.Context, all []*lock.Lock, w Wish, wait b
 	asking, cancel := ctx, func() {}
 	if wait {
 		asking, cancel = attempts[0].bounded(ctx)
+		defer cancel() // if a hook panics
 	}
 	leases, err = c.atOnce(asking, attempts)
 	if cancel(); err == nil && len(leases) == 0 {

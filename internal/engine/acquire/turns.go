@@ -77,8 +77,8 @@ func (a *attempt) awaitTurn(
 	}
 	for {
 		select {
-		case <-a.lookAgain():
-			if err := a.refuse(c.Waits.Look(ctx, a.id)); err != nil {
+		case l := <-a.lookAgain(ctx):
+			if err := a.found(l); err != nil {
 				return handoff.Turn{}, err
 			}
 			continue

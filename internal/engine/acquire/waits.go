@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/waitgraph"
 	"github.com/redlatch/redlatch/internal/record/notes"
@@ -49,13 +50,41 @@ func (a *attempt) refuse(cycle string, unsure bool) error {
 	return nil
 }
 
-// lookAgain returns a channel that is ready when the attempt is to look once more whether its wait is in
-// a cycle; nil if it need not.
-func (a *attempt) lookAgain() <-chan time.Time {
-	if !a.unsure {
+// look is a look at a wait that is in a cycle, once more.
+type look struct {
+	cycle  string
+	unsure bool
+}
+
+// lookAgain returns a channel that tells, after a heartbeat, what a look at the wait has found; nil if
+// the wait is in no cycle. The look has a goroutine of its own, since the lock may be granted meanwhile.
+func (a *attempt) lookAgain(ctx context.Context) <-chan look {
+	if !a.unsure || a.looks == nil && a.by.Enter() != nil {
 		return nil
 	}
-	return time.After(a.by.Heartbeat)
+	if a.looks == nil {
+		found := make(chan look, 1)
+		looking, stop := context.WithCancel(ctx)
+		a.looks, a.stopLooking = found, stop
+		closing := context.AfterFunc(a.by.Closing, stop)
+		go func() {
+			defer a.by.Leave()
+			defer closing()
+			retry.Sleep(looking, retry.Jitter(a.by.Heartbeat, 0.3))
+			if looking.Err() == nil {
+				cycle, unsure := a.by.Waits.Look(looking, a.id)
+				found <- look{cycle, unsure}
+			}
+		}()
+	}
+	return a.looks
+}
+
+// found takes what a look has found.
+func (a *attempt) found(l look) error {
+	a.looks = nil
+	a.stopLooking()
+	return a.refuse(l.cycle, l.unsure)
 }
 
 // note is what is told of an attempt that waits.
@@ -72,8 +101,11 @@ func (a *attempt) note(holds []*lease.Lease) notes.Note {
 // disentangle notes that the attempt waits no more.
 func (a *attempt) disentangle() {
 	if a.entangled {
+		if a.looks != nil {
+			a.stopLooking()
+		}
 		a.by.Notes.Erase(a.noted)
 		a.by.Waits.Leave(a.id)
-		a.entangled, a.noted = false, nil
+		a.entangled, a.noted, a.unsure, a.looks = false, nil, false, nil
 	}
 }

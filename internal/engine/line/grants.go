@@ -40,6 +40,7 @@ func (ln *Line) deliver(owner string, token int64, detail string) bool {
 		Sent: w.sentAt, TTL: min(w.lock.TTL, ln.LiveFor),
 	}
 	if token <= w.fence || g.Left(ln.Now()) <= 0 {
+		w.missed = !w.inLineLocked()
 		ln.pollAfterLocked(w.poller, 0)
 		return true
 	}

@@ -42,7 +42,7 @@ func (ln *Line) pollAnnounced(p *poller) {
 	case p.polling: // that poll may have come before the release
 		p.again = true
 	default:
-		ln.pollAfterLocked(p, 0)
+		ln.pollNowLocked(p)
 	}
 }
 

@@ -481,3 +481,25 @@ func TestPlaceThatIsRefused(t *testing.T) {
 		t.Error("a waiter that is refused its place is not told")
 	})
 }
+
+// TestHeartbeatBesideANewWaiter: it makes no further poll when that waiter's place is known, or polls of
+// waiters that keep coming would never end.
+func TestHeartbeatBesideANewWaiter(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(stands(time.Minute, inLineStill))
+		l := mutex(t)
+		w, _ := enter(ln, l, time.Minute)
+		owner := ln.Owner()
+		ticket, address := ln.Ticket(l, owner)
+		next := ln.Add(l, nil, owner, ticket, address, ln.Now())
+		time.Sleep(6 * time.Second)
+		before := s.Count("await")
+		ln.Place(next, script.Standing{Arrival: 2, Remaining: time.Minute}, ask.Answer{Sent: ln.Now()})
+		time.Sleep(100 * time.Millisecond)
+		if n := s.Count("await") - before; before == 0 || n != 0 {
+			t.Errorf("%d polls, and %d more when a place is known, want none more", before, n)
+		}
+		ln.Cancel(w)
+		ln.Cancel(next)
+	})
+}

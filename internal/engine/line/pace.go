@@ -58,15 +58,27 @@ func (ln *Line) PollNow(s *subscribe.Subscription) {
 	defer ln.mu.Unlock()
 	if s.Sharded() { // one of as many as there are names
 		for _, p := range ln.pollersLocked(s.Key()) {
-			ln.pollAfterLocked(p, 0)
+			ln.pollNowLocked(p)
 		}
 		return
 	}
 	for _, p := range ln.pollers {
 		if ln.Subscription(p.lock) == s {
-			ln.pollAfterLocked(p, 0)
+			ln.pollNowLocked(p)
 		}
 	}
+}
+
+// pollNowLocked has a poller poll at once, and again for those whose place is not known yet. The caller
+// holds ln.mu.
+//
+// It is tempting to poll again for each waiter that any poll has left out. But a poll for one of them
+// leaves out others, whose requests are under way, and so on: a poll for every round trip.
+func (ln *Line) pollNowLocked(p *poller) {
+	for w := range p.waiters {
+		w.missed = !w.inLineLocked()
+	}
+	ln.pollAfterLocked(p, 0)
 }
 
 // PollAtExpiry has the poller of this owner poll when the holder's lease runs out, after remaining.
@@ -74,6 +86,7 @@ func (ln *Line) PollAtExpiry(owner string, remaining time.Duration) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	if w := ln.byOwner[owner]; w != nil {
+		w.missed = !w.inLineLocked()
 		ln.pollAfterLocked(w.poller, remaining+PollAfterExpiry)
 	}
 }

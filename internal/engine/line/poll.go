@@ -16,7 +16,7 @@ import (
 // Each attempt that waits has a waiter. The waiters for one lock share a poller, which asks Redis for
 // all of them (await.lua): at every heartbeat, just after the holder's lease could have run out if one
 // of them is the first, and at once when the subscription comes back. The client sends nothing else
-// while they wait.
+// while they wait, but what package acquire asks for a wait that may be in a cycle.
 
 // maxPoll is how many tickets one poll carries, to keep a script short.
 const maxPoll = 256
@@ -71,7 +71,7 @@ func (ln *Line) beginPoll(p *poller) (all []*Waiter, next time.Duration, ok bool
 	p.ttl = math.MaxInt64
 	for w := range p.waiters {
 		p.ttl = min(p.ttl, w.lock.TTL)
-		if w.missed = !w.inLineLocked(); !w.missed {
+		if w.inLineLocked() {
 			all = append(all, w)
 		}
 	}

@@ -41,7 +41,7 @@ type poller struct {
 
 	behindForeign bool               // one of the waiters is the first in line, and the holder is of another library
 	heeding       map[channel]func() // end the listening for LockOptions.Announce
-	again         bool               // an announcement came while a poll was under way
+	again         bool               // a poll is to follow the one that is under way
 }
 
 // Waiter is one attempt in the line.
@@ -56,7 +56,7 @@ type Waiter struct {
 	address string        // in the ticket: only a poll from there keeps the client believed alive
 	arrival int64         // its place; 0 until Redis has told it
 	asking  bool          // a request for its place is under way, once more
-	missed  bool          // a poll came before its place was known
+	missed  bool          // a poll was asked for, for a reason, before its place was known
 	resent  bool          // a request for its place got no answer, and may arrive late
 	sentAt  clock.Reading // before the last request that Redis answered with "in line": a grant that is pushed came later
 	fence   int64         // the last token of the name in that answer: a grant that is pushed has a larger one

@@ -9,7 +9,7 @@
 //	goroutine 2   holds b, waits for a -----> a is held by goroutine 1: ErrDeadlock
 //
 // Only a wait closes a cycle, never a grant: a goroutine that was granted a lock does not wait.
-// So a look at the beginning of each wait finds every cycle.
+// So a look at the beginning of each wait finds every cycle of locks that have one holder.
 //
 // A mutex has one holder, and this client knows it. Of other kinds, other goroutines and processes may
 // hold a part: before such a wait is refused, Redis is asked for all holders. If one of them is in no
@@ -74,7 +74,9 @@ func (g *Graph) Enter(ctx context.Context, id uint64, on *lock.Lock, holds []*le
 // there is a cycle which a holder outside of it, or room, may break. When that holder has gone, no wait
 // may begin any more, so the caller looks again.
 func (g *Graph) Look(ctx context.Context, id uint64) (cycle string, unsure bool) {
-	first, knot := g.knotOf(id)
+	g.mu.Lock()
+	first, knot := g.knotLocked(id)
+	g.mu.Unlock()
 	if len(knot) == 0 {
 		return "", false
 	}
@@ -82,13 +84,26 @@ func (g *Graph) Look(ctx context.Context, id uint64) (cycle string, unsure bool)
 	if !slices.Contains(stuck, first) {
 		return "", true
 	}
-	return describe(shortest(first, stuck)), false
+	// Of waits that look at the same time, only the first to come here is refused: the others can go on.
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := shortest(first, stuck)
+	if _, still := g.knotLocked(id); len(still) == 0 || len(all) == 0 {
+		return "", true
+	}
+	g.leaveLocked(id)
+	return describe(all), false
 }
 
 // Leave notes that the acquisition waits no more.
 func (g *Graph) Leave(id uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.leaveLocked(id)
+}
+
+// leaveLocked is Leave. The caller holds g.mu.
+func (g *Graph) leaveLocked(id uint64) {
 	if w := g.waits[id]; w != nil {
 		delete(g.waits, id)
 		for _, h := range w.holds {
@@ -117,11 +132,9 @@ func (g *Graph) add(id uint64, w *wait) {
 	}
 }
 
-// knotOf returns the wait of an acquisition, and all waits that keep it waiting, at first or second
-// hand, and that it keeps waiting in turn; none if it is in no cycle.
-func (g *Graph) knotOf(id uint64) (first *wait, knot []*wait) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// knotLocked returns the wait of an acquisition, and all waits that keep it waiting, at first or second
+// hand, and that it keeps waiting in turn; none if it is in no cycle. The caller holds g.mu.
+func (g *Graph) knotLocked(id uint64) (first *wait, knot []*wait) {
 	first = g.waits[id]
 	if first == nil {
 		return nil, nil
@@ -176,7 +189,9 @@ func (g *Graph) stuck(ctx context.Context, knot []*wait) []*wait {
 		inside, latches := make(map[string]bool), make(map[string]bool) // of the leases: owners, and keys
 		for _, w := range knot {
 			for _, l := range w.holds {
-				inside[l.Owner()], latches[l.Lock().Keys.State()] = true, true
+				if l.SeemsHeld() {
+					inside[l.Owner()], latches[l.Lock().Keys.State()] = true, true
+				}
 			}
 		}
 		knot = slices.DeleteFunc(knot, func(w *wait) bool {
@@ -194,8 +209,8 @@ func (w *wait) single() bool {
 	return w.lock.Kind.Name == script.Mutex.Name || w.lock.Kind.Name == script.Election.Name
 }
 
-// shortest returns the shortest cycle through a wait: the wait itself first, and then each whose leases
-// keep the one before it waiting.
+// shortest returns the shortest cycle through a wait, if there is any: the wait itself first, and then
+// each whose leases keep the one before it waiting.
 func shortest(first *wait, among []*wait) []*wait {
 	before := map[*wait]*wait{first: nil}
 	for next := []*wait{first}; len(next) > 0; next = next[1:] {
@@ -215,7 +230,7 @@ func shortest(first *wait, among []*wait) []*wait {
 			}
 		}
 	}
-	return []*wait{first} // a lease has ended since
+	return nil // a lease has ended since
 }
 
 // keeps reports whether a wait is under a lease on that latch, which is held.

@@ -15,7 +15,7 @@ import (
 
 const (
 	maxBatch  = 256     // releases in one pipeline
-	maxQueued = 1 << 16 // releases of an outage; the oldest ones are forgotten
+	maxQueued = 1 << 16 // releases of an outage; those to be sent next are forgotten
 	slower    = 3       // how often the pause doubles while a server takes requests and is late with answers
 	enough    = 2       // how often in a row Redis must say that an owner is not inside
 )

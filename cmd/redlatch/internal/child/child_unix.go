@@ -12,9 +12,11 @@ func forwarded() []os.Signal {
 	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }
 
-// Ends reports whether a signal that is forwarded ends a program that does not catch it, as the sender
-// means it to.
-func Ends(sig os.Signal) bool { return sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 }
+// Ends reports whether the sender of a signal that is forwarded means the program to end. Many daemons
+// read their configuration again at SIGHUP.
+func Ends(sig os.Signal) bool {
+	return sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 && sig != syscall.SIGHUP
+}
 
 // dropped returns the signals that would end the program when the reader of its log has gone, or
 // stop it (Ctrl-Z) while its lease goes on.

@@ -13,11 +13,12 @@
 --     Lets the owner in for ttl ms if there is room. Returns its token, its detail ('' for a mutex)
 --     and whether there may be room for one more. Returns false if there is no room, or if the
 --     owner is inside already. Returns false and a reason, in place of the detail, if waiting
---     cannot help. waited: the owner comes out of the line.
+--     cannot help. waited: the owner comes out of the line, or had a place in it.
 --   join(owner, ttl, param, waited)
 --     Lets the owner in past the line if it belongs to an owner inside. Returns as admit.
 --   leave(owner, begun)
---     Takes the owner out. Returns how many holds it has left, or false if it was not inside.
+--     Takes the owner out. Returns how many holds it has left, or false if it was not inside, nor, of
+--     a job, the last one to be.
 --     begun: 1 if its program had the lease; '' if the acquisition is undone, or the lease is taken
 --     by force. Only the kind job asks.
 --   shut(owner, ms)

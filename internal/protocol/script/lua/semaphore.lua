@@ -54,11 +54,14 @@ end
 local KIND = 'semaphore'
 local ROOMY = true -- the next in line may want more permits than are left
 
--- join lets no owner past the line, and none into it that knows another size, unless it had a place.
+-- join lets no owner past the line, and none into it that knows another size. One that had a place may
+-- know another, unless it wants more permits than there are.
 local function join(_, _, param, waited)
   local kind, size = mark()
   if kind and kind ~= 'semaphore' then return false, 'kind\t' .. kind end
-  return false, size and not waited and size ~= string.match(param, '^%d+:(%d+)$') and 'size\t' .. size or nil
+  local permits, wanted = string.match(param, '^(%d+):(%d+)$')
+  local refused = size and size ~= wanted and (not waited or tonumber(permits) > tonumber(size))
+  return false, refused and 'size\t' .. size or nil
 end
 
 local function resize(size)
