@@ -57,7 +57,7 @@ type look struct {
 }
 
 // lookAgain returns a channel that tells, after a heartbeat, what a look at the wait has found; nil if
-// the wait is in no cycle. The look has a goroutine of its own, since the lock may be granted meanwhile.
+// the wait is in no cycle. The look has a goroutine of its own: the lock may be granted before it ends.
 func (a *attempt) lookAgain(ctx context.Context) <-chan look {
 	if !a.unsure || a.looks == nil && a.by.Enter() != nil {
 		return nil
