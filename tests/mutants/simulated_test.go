@@ -79,12 +79,15 @@ var outOfReach = []struct{ of, why string }{
 	{"line that is busy for an hour", tooMany},
 	{"burst under one time limit", tooMany},
 	{"release that drops all the dead at once", tooMany},
-	{"client that is told where it does not listen", "no client of a world has sharded channels"},
+	{"client that is told where it does not listen", sharded},
+	{"heartbeat from another address than the ticket's", sharded},
+	{"waiter that listens at a replica", sharded},
 }
 
 const (
 	fromOpen = "clients are made by New and NewQuorum, not by Open"
 	tooMany  = "a world has some tens of actors and lasts seconds"
+	sharded  = "no client of a world has sharded channels"
 )
 
 // TestMutantsBuild: a mutant that does not build would be one that every test finds.
