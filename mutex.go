@@ -36,8 +36,8 @@ func (m *Mutex) With(o LockOptions) *Mutex { return &Mutex{m.noun.with(o)} }
 //     MaxWait ran out, that is [context.DeadlineExceeded];
 //   - [ErrLineFull] and ErrTaken, at once, if LockOptions.MaxWaiters wait already;
 //   - [ErrUnreachable] if Redis gave no answer in time, also if the deadline of ctx passed first;
-//   - [ErrDeadlock], at once, if ctx is the context of a lease on this very mutex, or of a lease
-//     that its holder waits for;
+//   - [ErrDeadlock], at once as a rule, if ctx is the context of a lease on this very mutex, or of
+//     a lease that its holder waits for;
 //   - [ErrWrongKind], [ErrInvalid] or [ErrClosed].
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	if err := m.latch.checkDeadlock(ctx); err != nil {

@@ -12,7 +12,7 @@
 //			OnStartedLeading: func(ctx context.Context) {
 //				ctx, cancel := lock.Context(ctx) // ends as soon as the term is lost
 //				defer cancel()
-//				run(ctx, lock.Token)
+//				run(ctx, lock.Token())
 //			},
 //			OnStoppedLeading: func() { os.Exit(0) },
 //		},
@@ -30,7 +30,8 @@
 // client-go finds out that a term is gone when it has failed to extend it for RenewDeadline. Redis
 // may say so earlier: an operator has taken the term by force, or the server has lost its data.
 // Another process can then lead before this one has stepped down. So work under [Lock.Context],
-// which ends at once, and hand [Lock.Token] along with each write. The process takes no
+// which ends at once, take [Lock.Token] once, as the work begins, and hand it along with each
+// write: work that goes on by mistake must not have the token of a later term. The process takes no
 // new term until client-go has stepped down, so that its work and its leadership begin and end
 // together.
 package redlatchkube

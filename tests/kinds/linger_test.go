@@ -519,3 +519,35 @@ func TestWantedOfALockWithoutAnExpiry(t *testing.T) {
 	check.Equal(t, s.Do("GET", locktest.StateKey("a")), l.Owner(), "the lock has the owner")
 	locktest.Release(t, l)
 }
+
+// TestWantedIsForThoseThatAsk: where no holder has asked, a waiter publishes nothing. A holder is
+// not told of a waiter of before its time. Each holder of a semaphore is told.
+func TestWantedIsForThoseThatAsk(t *testing.T) {
+	t.Parallel()
+	s, near, far := locktest.StartTwo(t, help.Sluggish())
+	l := locktest.Lock(t, near.Mutex("a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	next := help.GoLock(ctx, far.Mutex("a"))
+	locktest.InLine(t, s, "a", 1)
+	check.That(t, !strings.Contains(s.Do("INFO", "commandstats"), "cmdstat_publish:"), "a message was published for a holder that has not asked")
+	cancel()
+	_ = help.AwaitError(t, next)
+	locktest.InLine(t, s, "a", 0)
+	wanted := l.Wanted()
+	wished(t, s, "a", "1")
+	wantOpen(t, wanted, "after the waiter gave up")
+	locktest.Release(t, l)
+
+	held := make([]*redlatch.Lease, 2)
+	for i := range held {
+		held[i] = permit(t, near.Semaphore("s", 2))
+		held[i].Wanted()
+		wished(t, s, "s", []string{"1", "2"}[i])
+	}
+	third := help.GoAcquire(func() (*redlatch.Lease, error) { return far.Semaphore("s", 2).Acquire(t.Context(), 1) })
+	for _, l := range held {
+		help.Receive(t, l.Wanted(), "the word of a waiter")
+		locktest.Release(t, l)
+	}
+	locktest.Release(t, help.Await(t, third))
+}

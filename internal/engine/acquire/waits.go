@@ -98,7 +98,8 @@ func (a *attempt) note(holds []*lease.Lease) notes.Note {
 	return n
 }
 
-// disentangle notes that the attempt waits no more.
+// disentangle notes that the attempt waits no more. It must not wait again after that: a look under way
+// would know it by its number.
 func (a *attempt) disentangle() {
 	if a.entangled {
 		if a.looks != nil {

@@ -16,7 +16,7 @@ import (
 // Each attempt that waits has a waiter. The waiters for one lock share a poller, which asks Redis for
 // all of them (await.lua): at every heartbeat, just after the holder's lease could have run out if one
 // of them is the first, and at once when the subscription comes back. The client sends nothing else
-// while they wait, but what package acquire asks for a wait that may be in a cycle.
+// while they wait, but for places that were lost, locks that may only be kept, and waits in a cycle.
 
 // maxPoll is how many tickets one poll carries, to keep a script short.
 const maxPoll = 256

@@ -43,6 +43,7 @@ type Graph struct {
 type wait struct {
 	lock  *lock.Lock
 	holds []*lease.Lease
+	over  bool // guarded by the graph's mu
 }
 
 // HeldUnder returns the leases under whose context a caller is and which are held, the innermost
@@ -66,7 +67,7 @@ func HeldUnder(ctx context.Context) (leases []*lease.Lease) {
 // Enter notes that the acquisition of this number waits for a lock while it holds these leases. It
 // returns what Look does.
 func (g *Graph) Enter(ctx context.Context, id uint64, on *lock.Lock, holds []*lease.Lease) (cycle string, unsure bool) {
-	g.add(id, &wait{on, holds})
+	g.add(id, &wait{lock: on, holds: holds})
 	return g.Look(ctx, id)
 }
 
@@ -84,11 +85,12 @@ func (g *Graph) Look(ctx context.Context, id uint64) (cycle string, unsure bool)
 	if !slices.Contains(stuck, first) {
 		return "", true
 	}
-	// Of waits that look at the same time, only the first to come here is refused: the others can go on.
+	// Of waits that look at the same time, only the first to come here is refused. The others may be able
+	// to go on then, and look again.
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := shortest(first, stuck)
-	if _, still := g.knotLocked(id); len(still) == 0 || len(all) == 0 {
+	if len(all) == 0 || slices.ContainsFunc(stuck, func(w *wait) bool { return w.over }) {
 		return "", true
 	}
 	g.leaveLocked(id)
@@ -106,6 +108,7 @@ func (g *Graph) Leave(id uint64) {
 func (g *Graph) leaveLocked(id uint64) {
 	if w := g.waits[id]; w != nil {
 		delete(g.waits, id)
+		w.over = true
 		for _, h := range w.holds {
 			key := h.Lock().Keys.State()
 			if delete(g.holding[key], w); len(g.holding[key]) == 0 {

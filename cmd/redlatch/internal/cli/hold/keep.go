@@ -39,7 +39,7 @@ type keeper struct {
 	stopped bool // the command was told to stop, or the guard killed it
 	told    bool // the user was told why
 	warned  bool // the user was told of a loss, and the command goes on
-	ending  bool // the command was sent a signal that ends programs
+	ending  bool // the command was sent a signal whose sender means it to end
 }
 
 // margin is what KILL needs to take effect, so that nothing runs when the lease ends.

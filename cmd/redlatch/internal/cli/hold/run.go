@@ -55,7 +55,7 @@ type run struct {
 	owner   atomic.Pointer[string] // the last one that waited in line
 	trouble atomic.Pointer[error]  // why the last extend failed
 	cutOff  bool                   // Redis did not answer the release
-	ending  bool                   // the command was sent a signal that ends programs
+	ending  bool                   // the command was sent a signal whose sender means it to end
 }
 
 func newRunCommand(a *app.App) *cobra.Command {
