@@ -67,15 +67,15 @@ func (a *attempt) lookAgain(ctx context.Context) <-chan look {
 		looking, stop := context.WithCancel(ctx)
 		a.looks, a.stopLooking = found, stop
 		closing := context.AfterFunc(a.by.Closing, stop)
-		go func() {
-			defer a.by.Leave()
+		go func(c *Acquirer, id uint64) { // not a, which is on the stack of an acquisition that costs little
+			defer c.Leave()
 			defer closing()
-			retry.Sleep(looking, retry.Jitter(a.by.Heartbeat, 0.3))
+			retry.Sleep(looking, retry.Jitter(c.Heartbeat, 0.3))
 			if looking.Err() == nil {
-				cycle, unsure := a.by.Waits.Look(looking, a.id)
+				cycle, unsure := c.Waits.Look(looking, id)
 				found <- look{cycle, unsure}
 			}
-		}()
+		}(a.by, a.id)
 	}
 	return a.looks
 }
