@@ -2,9 +2,11 @@ package redlatchrueidis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/driver/adapter"
+	"github.com/redlatch/redlatch/internal/driver/trunk"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -397,4 +400,34 @@ func TestConnectionsForReplicas(t *testing.T) {
 	}
 	burst.Wait()
 	eventually(t, "few connections stay", func() bool { return strings.Count(server.Do("CLIENT", "LIST"), " addr=") <= maxLent+4 })
+}
+
+// TestDialsThatFailAtOnce: a node refuses connections to a trunk and to a plain subscription at the same
+// moment. rueidis has one dead connection for both, and the trunk must not take it for a line.
+func TestDialsThatFailAtOnce(t *testing.T) {
+	t.Parallel()
+	client, _ := rueidis.NewClient(rueidis.ClientOption{ // which says that it could not dial, and tries again
+		InitAddress: []string{"127.0.0.1:1"}, ForceSingleClient: true, DisableCache: true, DisableRetry: true,
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return nil, errors.New("refused") },
+	})
+	c := New(client, "127.0.0.1:1")
+	ctx, cancel := context.WithCancel(t.Context())
+	var plain sync.WaitGroup
+	plain.Go(func() {
+		for ctx.Err() == nil {
+			_ = c.subscribe(ctx, c.client, c.client.B().Subscribe().Channel("x").Build(), stays, func() {}, func(string) {})
+		}
+	})
+	for n := range 20_000 { // each time another trunk, since one rests when it could not dial
+		_ = c.trunks.Subscribe(ctx, trunk.Node{Addr: strconv.Itoa(n), Dial: func(to *trunk.Trunk) (trunk.Line, error) {
+			l, err := c.dialLine("127.0.0.1:1", to)
+			if l == nil && err == nil {
+				t.Errorf("dial %d returned neither a line nor an error", n)
+				err = errNoNode
+			}
+			return l, err
+		}}, "a", func() {}, func(string) {})
+	}
+	cancel()
+	plain.Wait()
 }
