@@ -408,7 +408,9 @@ func TestDialsThatFailAtOnce(t *testing.T) {
 	t.Parallel()
 	client, _ := rueidis.NewClient(rueidis.ClientOption{ // which says that it could not dial, and tries again
 		InitAddress: []string{"127.0.0.1:1"}, ForceSingleClient: true, DisableCache: true, DisableRetry: true,
-		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return nil, errors.New("refused") },
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			return nil, errors.New("refused")
+		},
 	})
 	c := New(client, "127.0.0.1:1")
 	ctx, cancel := context.WithCancel(t.Context())
