@@ -51,8 +51,9 @@ func (c *Conn) replicated(
 	ctx context.Context, at rueidis.Client, commands []rueidis.Completed,
 ) (r conn.Result, acks int) {
 	replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
+		kept := c.lent.Add(1) <= maxLent // before the next line: else those that came together could keep one each
 		dedicated, free := at.Dedicate()
-		if c.lent.Add(1) > maxLent {
+		if !kept {
 			free = dedicated.Close
 		}
 		defer func() {
