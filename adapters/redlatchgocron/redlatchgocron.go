@@ -53,8 +53,8 @@ type Options struct {
 	// Lock says how the mutex of a run is held. Its MinHold keeps the lock closed after a short
 	// run, for schedulers whose clocks differ: it must be longer than they differ by, and shorter
 	// than the time from one run to the next. A quorum cannot have it, nor can a client whose
-	// options have Yield or Announce: there, set it to [redlatch.None]. Default the options of the client,
-	// with a MinHold of [DefaultMinHold], and without Linger, which does not go with it.
+	// options have Yield: there, set it to [redlatch.None]. Default the options of the client, with
+	// a MinHold of [DefaultMinHold], and without Linger, which does not go with it.
 	Lock redlatch.LockOptions
 }
 

@@ -132,7 +132,7 @@ func TestElectorKilled(t *testing.T) {
 // than MinHold ago. The lease of a run ends with the run.
 func TestLockerAnswers(t *testing.T) {
 	t.Parallel()
-	s, client := locktest.Start(t, redlatch.Options{})
+	s, client := locktest.Start(t, redlatch.Options{Lock: redlatch.LockOptions{Linger: time.Second}}) // does not go with MinHold
 	locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{})
 	other := redlatchgocron.NewLocker(locktest.Open(t, s.URL(), redlatch.Options{}), redlatchgocron.Options{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -227,8 +227,14 @@ func TestAnswers(t *testing.T) {
 	if err != nil || got.HolderIdentity != "one" || string(raw) == string(again) {
 		t.Errorf("Get = %+v, %v; answers differ: %t", got, err, string(raw) != string(again))
 	}
+	restarted := redlatchkube.New(client.Election("a"), "one") // in a process of the same identity
+	if got, _, err := restarted.Get(ctx); err != nil || got.HolderIdentity == "one" || restarted.Token() != 0 {
+		t.Errorf("Get = %+v, %v, in a process that does not lead; its token is %d", got, err, restarted.Token())
+	}
 	term := one.Term()
+	check.Equal(t, one.Token(), term.Token(), "the token of the leader")
 	<-term.Context().Done() // nothing extends it
+	check.Equal(t, one.Token(), 0, "the token after the term")
 	if c, _ := one.Context(ctx); !errors.Is(context.Cause(c), redlatch.ErrNotHeld) {
 		t.Error("the context of work whose term is over has not ended")
 	}

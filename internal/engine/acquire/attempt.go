@@ -43,11 +43,11 @@ type attempt struct {
 
 	beside    []*lease.Lease // that it keeps while it waits, beside those of its context
 	entangled bool           // entangle has noted its wait
-	unsure    bool           // the wait is in a cycle, which others may break
+	noted     *notes.Entry   // what it noted; nil if nothing
 
-	looks       chan look // of the look at that which is under way; nil if none is
-	stopLooking func()
-	noted       *notes.Entry // what it noted; nil if nothing
+	unsure      bool      // its wait is in a cycle, which others may break
+	looks       chan look // tells what a look at that cycle has found; nil if no look is under way
+	stopLooking func()    // ends that look
 }
 
 // attempt returns an acquisition that has not begun.

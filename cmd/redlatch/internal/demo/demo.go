@@ -1,6 +1,6 @@
 // Package demo runs `redlatch demo`: workers that contend for one lock and write to a fenced
-// counter, one that crashes while it holds the lock, and one that stalls until its lease is over
-// and then tries to write anyway.
+// counter. One worker crashes while it holds the lock. Another stalls until its lease has ended, and
+// then tries to write anyway.
 //
 // Every worker has a client of its own, with connections of its own, as if it were a process of its
 // own; they share a process so that one clock can tell whether two of them ever held at once.

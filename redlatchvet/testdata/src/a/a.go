@@ -322,3 +322,25 @@ func askedAnotherWay(ctx context.Context, m *redlatch.Mutex, isTaken func(error)
 	}
 	lease.Release(ctx)
 }
+
+// Captured by a literal before the acquisition.
+
+func capturedBefore(ctx context.Context, m *redlatch.Mutex) error {
+	var lease *redlatch.Lease
+	defer func() {
+		if lease != nil {
+			_ = lease.Release(ctx)
+		}
+	}()
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return work(lease.Context())
+}
+
+// In a literal of a variable.
+
+var run = func(ctx context.Context, m *redlatch.Mutex) {
+	_, _ = m.Lock(ctx) // want `the lease of Mutex.Lock is thrown away`
+}
