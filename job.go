@@ -50,7 +50,8 @@ func (j *Job) With(o LockOptions) *Job { return &Job{j.noun.with(o), j.options} 
 // whether it ran f, and never waits. f gets the lease, and its context, which is done when the
 // lease is lost. If f did not run because of another run, the error is nil. If ctx was done before
 // f could begin, the error is that of ctx, and the window stays open. Otherwise the error is as
-// that of [Mutex.TryLock].
+// that of [Mutex.TryLock]. After [ErrUnreachable] the window may be closed until this client has told
+// Redis that f did not run, or, if its process ends first, until the window has passed.
 //
 // If f ran, the window stays closed, and the error is that of f. As for [Mutex.Do], it also matches
 // [ErrNotHeld] if the lease was lost before f returned, and [ErrUnreachable] if Redis did not
