@@ -32,6 +32,8 @@ func All() world.Catalogue {
 			as("unlucky", unlucky, 1),
 			as("windowed", windowed, 1),
 			as("lessened", lessened, 1),
+			as("beset", beset, 1),
+			as("revenant", revenant, 1),
 		},
 		Crowds: []world.Role{
 			as("rw", rw, 0),
@@ -118,6 +120,9 @@ func All() world.Catalogue {
 			as("shelved", shelved, 1),
 			as("belated", belated, 1),
 			as("lessened", lessened, 1),
+			as("beset", beset, 1),
+			as("revenant", revenant, 1),
+			as("inturn", inTurn, 1),
 		},
 		Cluster: as("apart", apart, 1),
 		Begin:   watchShared,

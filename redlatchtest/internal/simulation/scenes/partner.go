@@ -143,11 +143,14 @@ func (p *partner) mutes() {
 
 // meets has the next request with a text meet a mishap: at one server of a quorum.
 func (p *partner) meets(text string, how wire.MishapHow, late time.Duration) {
+	p.meet(&wire.Mishap{Text: text, How: how, Late: late})
+}
+
+func (p *partner) meet(m *wire.Mishap) {
 	links := p.links
 	if p.world.Plan.Quorum() {
 		links = links[len(links)-1:]
 	}
-	m := &wire.Mishap{Text: text, How: how, Late: late}
 	p.world.Net.Call(func() {
 		for _, l := range links {
 			l.Mishaps = append(l.Mishaps, m)

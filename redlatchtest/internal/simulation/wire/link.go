@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
 )
 
 // Link is the connection of one client to one server. It implements conn.Conn.
@@ -55,7 +56,8 @@ type Link struct {
 type Mishap struct {
 	Text     string
 	How      MishapHow
-	Late     time.Duration // for ArrivesLate and AnsweredLate
+	Late     time.Duration  // for ArrivesLate and AnsweredLate
+	Refuses  memory.Refusal // for Refused: why the server does
 	happened bool
 }
 
@@ -67,6 +69,7 @@ const (
 	ReplyLost    MishapHow = "reply lost"
 	ArrivesLate  MishapHow = "arrives late"
 	AnsweredLate MishapHow = "answered late"
+	Refused      MishapHow = "refused" // by a server that refuses nothing else
 )
 
 // meets returns the mishap that a request meets; none for most.
@@ -260,6 +263,13 @@ func (l *Link) send(r *request) {
 	case ArrivesLate:
 		l.Net.After(m.Late, func() { l.Server.take(l, r) })
 		return
+	case Refused:
+		do := r.do
+		r.do = func(s *Server) int {
+			s.Refuse(m.Refuses)
+			defer s.Refuse(memory.Serves)
+			return do(s)
+		}
 	case AnsweredLate:
 		l.out(func() {
 			r.do(l.Server)

@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redlatch/redlatch"
 )
@@ -10,12 +11,23 @@ import (
 // ErrStartled is the error of an acquisition whose hook panicked.
 var ErrStartled = errors.New("the hook panicked")
 
-// panicking is the key under which a context says at which event the hook is to panic.
+// panicking is the key under which a context has the startle of the hook.
 type panicking struct{}
+
+// startle says at which event the hook panics, and how long after it.
+type startle struct {
+	at    redlatch.EventType
+	after time.Duration
+}
 
 // PanicAt returns a context with which the hook panics at an event.
 func PanicAt(ctx context.Context, at redlatch.EventType) context.Context {
-	return context.WithValue(ctx, panicking{}, at)
+	return PanicLater(ctx, at, 0)
+}
+
+// PanicLater returns a context with which the hook panics so long after an event.
+func PanicLater(ctx context.Context, at redlatch.EventType, after time.Duration) context.Context {
+	return context.WithValue(ctx, panicking{}, startle{at, after})
 }
 
 // AnyStep draws an event of an acquisition.
@@ -26,7 +38,8 @@ func (a *Actor) AnyStep() redlatch.EventType {
 
 // Startle is the hook that panics where the context says so.
 func Startle(ctx context.Context, e redlatch.Event) {
-	if ctx.Value(panicking{}) == e.Type {
+	if s, ok := ctx.Value(panicking{}).(startle); ok && s.at == e.Type {
+		time.Sleep(s.after)
 		panic(ErrStartled)
 	}
 }
