@@ -216,7 +216,11 @@ func closed(kind string, until time.Time) string {
 	if until.IsZero() {
 		return text
 	}
-	return fmt.Sprintf("%s for another %v", text, time.Until(until).Round(time.Millisecond))
+	left := time.Until(until).Round(time.Millisecond)
+	if left <= 0 {
+		return text + " until " + until.Local().Format(time.DateTime) // which has passed
+	}
+	return fmt.Sprintf("%s for another %v", text, left)
 }
 
 // Force is a forced release, by [Client.ForceRelease], [Mutex.TakeByForce] or the redlatch command.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/engine/acquire"
@@ -331,7 +332,9 @@ func (c *Client) takenFor(l *lock.Lock, reason error, by lock.Occupant) error {
 	// A mutex that is left free for other libraries has no owner inside, and a time.
 	left := by.Owner == "" && l.Kind == script.Mutex && !by.Until.IsZero()
 	if left || by.Owner == script.Window || strings.HasSuffix(by.Owner, "\tshut") {
-		e.Closed, e.Until = true, by.Until
+		if by.Until.IsZero() || time.Now().Before(by.Until) { // else it has opened since Redis told
+			e.Closed, e.Until = true, by.Until
+		}
 		return e
 	}
 	e.Owner = by.Owner

@@ -140,7 +140,7 @@ func (t *Telemetry) count(ctx context.Context, s *series, e redlatch.Event) {
 		t.acquire.Record(ctx, e.Waited.Seconds(), s.with("outcome", string(e.Outcome)))
 	case redlatch.EventExtended:
 		s.extended.Add(1)
-		t.margin.Record(ctx, float64(e.Before)/float64(e.TTL), s.plain...)
+		t.margin.Record(ctx, min(1, float64(e.Before)/float64(e.TTL)), s.plain...)
 		if groups.Aged(e.HeldFor, e.TTL, e.Before) {
 			t.age.Record(ctx, e.HeldFor.Seconds(), s.plain...)
 		}

@@ -58,6 +58,11 @@ func TestEnsure(t *testing.T) {
 		if err := l.Ensure(t.Context(), 6*time.Second); !help.IsAll(err, redlatch.ErrInvalid) || !l.Held() {
 			t.Errorf("Ensure(the whole TTL) = %v, Held %v, want ErrInvalid and true", err, l.Held())
 		}
+		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), time.Hour))
+		check.OK(t, "Ensure of less than is left", l.Ensure(t.Context(), time.Minute))
+		check.OK(t, "Release", l.Release(t.Context()))
+		check.Error(t, "Ensure of no time, after the release", l.Ensure(t.Context(), 0), redlatch.ErrNotHeld)
+		l = locktest.Lock(t, s.Client(t, o).Mutex("a"))
 		s.Lose("a")
 		time.Sleep(200 * time.Millisecond)
 		if err := l.Ensure(t.Context(), 5900*time.Millisecond); !errors.As(err, new(*redlatch.LostError)) {

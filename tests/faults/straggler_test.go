@@ -285,3 +285,36 @@ func TestStragglerAfterALoss(t *testing.T) {
 		s.AwaitFree("a")
 	})
 }
+
+// tardy is a connection that answers an acquisition that is sent for the third time, late, and no extend.
+type tardy struct {
+	conn.Conn
+	acquires atomic.Int64
+}
+
+// Eval implements [conn.Conn].
+func (c *tardy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if wire.Runs(calls, "renew") || wire.Runs(calls, "acquire") && c.acquires.Add(1) < 3 {
+		<-ctx.Done()
+		return wire.Failing(len(calls), ctx.Err())
+	}
+	results := c.Conn.Eval(ctx, calls...)
+	if wire.Runs(calls, "acquire") {
+		time.Sleep(900 * time.Millisecond)
+	}
+	return results
+}
+
+// TestTryEndsInTime: a try is answered late, and its grant is extended, since little is left of it. Both
+// requests together take no longer than one may.
+func TestTryEndsInTime(t *testing.T) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		c := wire.Wrap(t, &tardy{Conn: s.Conn()}, redlatch.Options{
+			RequestTimeout: 3 * time.Second, Lock: redlatch.LockOptions{TTL: 2 * time.Second, Renew: redlatch.Off},
+		})
+		start := time.Now()
+		_, err := kindtest.Locks(c, "")[kind].Try(t.Context())
+		check.Error(t, "a try", err, redlatch.ErrUnreachable)
+		check.That(t, time.Since(start) <= 4*time.Second, "it ended after %v", time.Since(start))
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -257,7 +258,8 @@ func TestMultiIsExtendedAsOne(t *testing.T) {
 	}
 }
 
-// TestMultiMaxWait: it bounds the first request, too.
+// TestMultiMaxWait: it bounds the first request, too. The error names the bound, though one name has taken
+// a part of it.
 func TestMultiMaxWait(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
@@ -267,5 +269,10 @@ func TestMultiMaxWait(t *testing.T) {
 		_, err := c.MultiMutex("a", "b").With(redlatch.LockOptions{MaxWait: time.Second}).Lock(t.Context())
 		check.That(t, err != nil && time.Since(start) <= time.Second, "it ended after %v: %v", time.Since(start), err)
 		s.Resume()
+		held := locktest.Lock(t, c.Mutex("a"))
+		locktest.Lock(t, c.Mutex("b"))
+		time.AfterFunc(time.Second, func() { _ = held.Release(context.Background()) })
+		_, err = c.MultiMutex("a", "b").With(redlatch.LockOptions{MaxWait: 3 * time.Second}).Lock(t.Context())
+		check.That(t, err != nil && strings.Contains(err.Error(), "MaxWait of 3s has passed"), "Lock = %v", err)
 	})
 }

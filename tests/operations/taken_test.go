@@ -245,6 +245,7 @@ func TestTakenWhileClosed(t *testing.T) {
 					t.Errorf("Describe = %s, want %q", text, way.text)
 				}
 				time.Sleep(3 * time.Minute)
+				check.That(t, !strings.Contains(err.Error(), " -"), "later: %v", err)
 				if text := taken.Describe(t.Context()); kind != "yield" && !strings.HasSuffix(text, `"a" is free by now`) {
 					t.Errorf("Describe later = %s, want that it is free", text)
 				}

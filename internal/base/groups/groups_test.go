@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch/internal/base/groups"
 )
@@ -78,5 +79,20 @@ func TestOneGroupHasNoLabel(t *testing.T) { // not parallel: it counts allocatio
 	}
 	if n := testing.AllocsPerRun(100, func() { g.Series("a", "mutex", "") }); n != 0 {
 		t.Errorf("to find series takes %v allocations, want none", n)
+	}
+}
+
+// TestAgeOfALongLease: a lease that ExtendTo has made an hour long is extended each 10s, and tells its age
+// once a minute.
+func TestAgeOfALongLease(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for held := 10 * time.Second; held < 50*time.Minute; held += 10 * time.Second {
+		if groups.Aged(held, 30*time.Second, time.Hour-held) {
+			n++
+		}
+	}
+	if n < 49 || n > 100 {
+		t.Errorf("the age was told %d times in 50 minutes, want once a minute", n)
 	}
 }

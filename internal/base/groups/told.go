@@ -11,6 +11,9 @@ import (
 // extends are one measurement, not two.
 func Aged(heldFor, ttl, before time.Duration) bool {
 	sinceLast := ttl - before
+	if before > ttl { // ExtendTo has made the lease longer, and the watchdog extends it at its pace
+		sinceLast = ttl / 3
+	}
 	return heldFor%time.Minute <= sinceLast
 }
 

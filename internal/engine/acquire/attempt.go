@@ -40,6 +40,7 @@ type attempt struct {
 	hearing  uint32         // see lock.Grant
 	first    bool           // no other waiter was before it then
 	occupant lock.Occupant  // when Redis told last
+	most     time.Duration  // MaxWait of an acquisition of several names; 0 for that of the lock
 
 	beside    []*lease.Lease // that it keeps while it waits, beside those of its context
 	entangled bool           // entangle has noted its wait
@@ -72,7 +73,7 @@ func (a *attempt) taken() error { return a.by.Taken(a.Lock, a.occupant) }
 // bounded is ctx for a wait that begins now.
 func (a *attempt) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.Waiting.Most > 0 {
-		return context.WithTimeoutCause(ctx, a.Waiting.Most, fault.WaitOver(a.Waiting.Most))
+		return context.WithTimeoutCause(ctx, a.Waiting.Most, fault.WaitOver(cmp.Or(a.most, a.Waiting.Most)))
 	}
 	return ctx, func() {}
 }

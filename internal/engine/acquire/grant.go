@@ -70,8 +70,17 @@ func (a *attempt) makeUsable(ctx context.Context, g *lock.Grant) (now clock.Read
 }
 
 // extendGrant gives a grant its full TTL again. The error is fault.ErrTooLate if the grant has run out.
+// A try has no more time for this than its request has left of what any call may take.
 func (a *attempt) extendGrant(ctx context.Context, g *lock.Grant) error {
-	reply, err := a.ask(ctx, "extend", a.Kind.Renew(a.Keys, a.owner, a.TTL, g.Detail))
+	within, cancel := ctx, func() {}
+	if !a.patient {
+		within, cancel = context.WithTimeout(ctx, a.by.Timeout*4/3-a.by.Now().Since(a.start))
+	}
+	defer cancel()
+	reply, err := a.ask(within, "extend", a.Kind.Renew(a.Keys, a.owner, a.TTL, g.Detail))
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return a.failed("acquire", fmt.Errorf("%w within %v", fault.ErrUnreachable, a.by.Timeout))
+	}
 	if err != nil {
 		return a.describeTimeout(ctx, err)
 	}

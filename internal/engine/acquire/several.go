@@ -56,7 +56,7 @@ func (c *Acquirer) oneByOne(attempts []*attempt, start clock.Reading, leases *[]
 		if longest := a.Waiting.Most; longest > 0 {
 			l := *a.Lock
 			l.Waiting.Most = max(longest-c.Now().Since(start), time.Millisecond)
-			a.Lock = &l
+			a.Lock, a.most = &l, longest // the error names what the program set
 		}
 		a.beside = *leases
 		got, err := a.acquire()

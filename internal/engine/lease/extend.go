@@ -16,12 +16,12 @@ import (
 
 // Ensure returns nil if the lease lasts for at least d from now, and extends it if need be.
 func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
+	if left := l.Remaining(); left > 0 && left >= d { // 0 is left of a lease that has ended, and d may be 0
+		return nil
+	}
 	ttl := l.lock.TTL
 	if full := ttl - lock.Drift(ttl); d >= full {
 		return fault.Invalid("ensure %v of the lease on %q: with a TTL of %v it is never sure to last longer than %v", d, l.lock.Name, ttl, full)
-	}
-	if l.Remaining() >= d {
-		return nil
 	}
 	if err := l.Extend(ctx); err != nil {
 		return err
@@ -60,7 +60,10 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 		l.leading().outlasts = true
 		l.mu.Unlock()
 	}
-	return l.finishExtend(answer.Reply, answer.Sent, ttl, left, err)
+	if err := l.finishExtend(answer.Reply, answer.Sent, ttl, left, err); err != nil {
+		return err
+	}
+	return l.Err() // the machine may have been suspended after Redis answered
 }
 
 // ExtendTo has the lease last for d from now, also where that is longer than its TTL.

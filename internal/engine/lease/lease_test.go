@@ -643,6 +643,19 @@ func TestHeirOfALeaseThatIsGone(t *testing.T) {
 	})
 }
 
+// TestExtendBeforeASuspend: Redis has extended the lease, and the machine was suspended for longer than its
+// TTL before the program read that.
+func TestExtendBeforeASuspend(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			h.slept.Add(int64(time.Hour))
+			return answers.Yes(ctx, verb, call)
+		})
+		check.Error(t, "Extend", l.Extend(t.Context()), fault.ErrNotHeld)
+	})
+}
+
 // TestEndCostsNothing: a lease that is not extended ends at its deadline, and nothing is sent.
 func TestEndCostsNothing(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {

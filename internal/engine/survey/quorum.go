@@ -75,6 +75,7 @@ func merge(seen []Picture, majority int) Picture {
 	holders, waiters := make(map[string][]Holder), make(map[string][]Waiter)
 	latest := int64(-1)
 	for _, p := range seen {
+		p = p.shifted(all.At.Sub(p.At)) // else a clock that is an hour ahead makes a wait an hour longer
 		all.Token = max(all.Token, p.Token)
 		if at, _, ok := script.ParseNote(p.Note); ok && at > latest {
 			latest, all.Forced, all.Note = at, p.Forced, p.Note
@@ -119,6 +120,28 @@ func merge(seen []Picture, majority int) Picture {
 	slices.SortFunc(all.Holders, func(a, b Holder) int { return cmp.Compare(a.Owner, b.Owner) })
 	slices.SortFunc(all.Waiters, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
 	return all
+}
+
+// shifted returns a picture whose times are by the clock of another node, which is ahead by so much.
+func (p Picture) shifted(by time.Duration) Picture {
+	if by == 0 {
+		return p
+	}
+	move := func(q *Party) {
+		for _, t := range []*time.Time{&q.Since, &q.LastSeen} {
+			if !t.IsZero() {
+				*t = t.Add(by)
+			}
+		}
+	}
+	p.Holders, p.Waiters = slices.Clone(p.Holders), slices.Clone(p.Waiters)
+	for i := range p.Holders {
+		move(&p.Holders[i].Party)
+	}
+	for i := range p.Waiters {
+		move(&p.Waiters[i].Party)
+	}
+	return p
 }
 
 // Node is how one node of a quorum stands.

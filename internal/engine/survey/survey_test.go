@@ -138,3 +138,20 @@ func TestMerge(t *testing.T) {
 		t.Errorf("%+v, want the largest token, and the last that was taken by force", got)
 	}
 }
+
+// TestMergeOfOtherClocks: one node's clock is an hour off, and a wait is as long as it was.
+func TestMergeOfOtherClocks(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1e9, 0)
+	node := func(at time.Time) Picture {
+		return Picture{At: at, Waiters: []Waiter{{Party: Party{Owner: "w", Since: at.Add(-2 * time.Second)}}}}
+	}
+	for _, off := range []time.Duration{time.Hour, -time.Hour} {
+		for i := range 3 {
+			seen := []Picture{node(now), node(now), node(now)}
+			seen[i] = node(now.Add(off))
+			p := merge(seen, 2)
+			check.Equal(t, p.At.Sub(p.Waiters[0].Since), 2*time.Second, "a wait, if the clock of node %d is off by %v", i, off)
+		}
+	}
+}

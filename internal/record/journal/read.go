@@ -169,6 +169,9 @@ func (r *Reader) read(event script.Event) (Entry, bool) {
 		r.order = r.order[1:]
 	}
 	ms, _ := splitID(event.ID)
+	if e.Ago < 0 || e.Ago > (366*24*time.Hour).Milliseconds() { // of another library's client
+		e.Ago = 0
+	}
 	e.At = time.UnixMilli(int64(ms) - e.Ago)
 	return e, true
 }

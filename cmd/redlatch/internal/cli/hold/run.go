@@ -396,7 +396,7 @@ func lastRun(info redlatch.LockInfo, alone bool) string {
 	}
 	began := ""
 	if alone { // else the token is a number, and no time
-		began = "the last run began at " + time.UnixMicro(info.Token).Format(time.TimeOnly) + "; "
+		began = "the last run began at " + time.UnixMicro(info.Token).Format(time.DateTime) + "; "
 	}
 	return fmt.Sprintf("%sthe next may start in %s", began, fleet.Span(info.Holders[0].Remaining))
 }

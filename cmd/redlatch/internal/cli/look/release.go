@@ -137,10 +137,19 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 		return err
 	}
 	count := 0
+	var byOwner []string // commands for holders of which it is not known since when they hold
 	var looked time.Time // the earliest moment at which a lock was looked at
 	for _, info := range locks {
 		for _, h := range info.Holders {
 			if !how.until.IsZero() && (h.Since.IsZero() || !h.Since.Before(how.until)) {
+				continue
+			}
+			if !how.force && h.Since.IsZero() { // --before would leave it out: it may have come after the look
+				one := []string{"release", "--owner", h.Owner, "--force"}
+				byOwner = append(byOwner, "`"+a.Again(append(how.because(one), info.Name)...)+"`")
+				if err := a.Answer("would take %q from %s\n", info.Name, fleet.HolderLine(info.Kind, h, info.At)); err != nil {
+					return err
+				}
 				continue
 			}
 			if count++; count == 1 || info.At.Before(looked) {
@@ -158,14 +167,17 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 			}
 		}
 	}
-	switch {
-	case count == 0 && how.before != "":
+	switch total := count + len(byOwner); {
+	case total == 0 && how.before != "":
 		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held since before %s", where(how.pattern, a.Prefix), how.before), "")
-	case count == 0:
+	case total == 0:
 		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held", where(how.pattern, a.Prefix)), "")
 	case !how.force:
-		again := []string{"release", "--pattern", how.pattern, "--before", looked.UTC().Format(time.RFC3339Nano), "--force"}
-		return exit.Usagef("`"+a.Again(how.because(again)...)+"`", "nothing was done, and the work under them may still run (%d)", count)
+		if count > 0 {
+			again := []string{"release", "--pattern", how.pattern, "--before", looked.UTC().Format(time.RFC3339Nano), "--force"}
+			byOwner = append(byOwner, "`"+a.Again(how.because(again)...)+"`")
+		}
+		return exit.Usagef(strings.Join(byOwner, ", "), "nothing was done, and the work under them may still run (%d)", total)
 	}
 	return nil
 }

@@ -118,12 +118,13 @@ func newWaiterJSON(w redlatch.Waiter) waiterJSON {
 	return out
 }
 
-// instant is a time in ms of UTC; nil if it is unknown.
+// instant is a time in ms of UTC; nil if it is unknown or absurd.
 func instant(t time.Time) *time.Time {
-	if t.IsZero() {
+	// The note of another library's client may have a year that JSON cannot say.
+	if t = t.UTC(); t.IsZero() || t.Year() < 0 || t.Year() > 9999 {
 		return nil
 	}
-	return new(t.UTC().Truncate(time.Millisecond))
+	return new(t.Truncate(time.Millisecond))
 }
 
 func millis(d time.Duration) *int64 {
