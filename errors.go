@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
@@ -247,7 +248,16 @@ func (p Process) String() string {
 	if p == (Process{}) {
 		return "an unknown process"
 	}
-	return fmt.Sprintf("%s (pid %d on %s)", p.Program, p.PID, p.Host)
+	return fmt.Sprintf("%s (pid %d on %s)", harmless(p.Program), p.PID, harmless(p.Host))
+}
+
+// harmless returns a text of another program, quoted if it has what a log or a terminal would not show
+// as it is, such as the end of a line.
+func harmless(s string) string {
+	if q := strconv.Quote(s); q != `"`+s+`"` {
+		return q
+	}
+	return s
 }
 
 // newForce returns the forced release that a note about the owner tells; nil for none.

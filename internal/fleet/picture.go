@@ -70,12 +70,15 @@ func LiveFirst(a, b redlatch.Holder) int {
 
 // follow takes over what the look before this one tells of the leases.
 func (l *Lock) follow(old *Lock) {
+	then := make(map[string]redlatch.Holder, len(old.Holders))
+	for _, h := range old.Holders {
+		then[h.Owner] = h
+	}
 	for _, h := range l.Holders {
-		i := slices.IndexFunc(old.Holders, func(o redlatch.Holder) bool { return o.Owner == h.Owner })
-		if i < 0 || idle(h) || h.Foreign || h.Remaining < 0 || old.Holders[i].Resting {
+		before, there := then[h.Owner]
+		if !there || idle(h) || h.Foreign || h.Remaining < 0 || before.Resting {
 			continue
 		}
-		before := old.Holders[i]
 		known := old.leases[h.Owner]
 		known.most = max(known.most, before.Remaining, h.Remaining)
 		if l.At.Add(h.Remaining).Sub(old.At.Add(before.Remaining)) > jitter {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/redlatch/redlatch"
@@ -22,13 +23,19 @@ func Visible(s string) string {
 }
 
 func hides(s string) bool {
-	return !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
+	return !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !seen(r) })
+}
+
+// seen reports whether a character leaves a mark on a screen, or is a blank. Some that Unicode calls
+// letters do not, such as the Hangul fillers.
+func seen(r rune) bool {
+	return strconv.IsPrint(r) && r != '\u2800' && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // OneLine returns a sentence of others on one line, without what cannot be seen.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
+		if seen(r) {
 			return r
 		}
 		return '?'

@@ -329,10 +329,11 @@ func lessens(t *testing.T, nodes []*redistest.Server, url string, commands []str
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			rights := slices.DeleteFunc(access.Rules("redlatch:", shards), func(rule string) bool { return rule == "+"+command })
+			user := strings.ReplaceAll(command, "|", "-")
 			for _, s := range nodes {
-				s.AllowUser(command, append([]string{"on", ">" + help.Secret}, rights...)...)
+				s.AllowUser(user, append([]string{"on", ">" + help.Secret}, rights...)...)
 			}
-			c := locktest.Open(t, strings.Replace(url, "://", "://"+command+":"+help.Secret+"@", 1), o)
+			c := locktest.Open(t, strings.Replace(url, "://", "://"+user+":"+help.Secret+"@", 1), o)
 			wantTold := func(call string, err error) {
 				t.Helper()
 				if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlatch.ErrNotReplicated) {

@@ -62,6 +62,9 @@ type Range struct {
 
 // KeyIn returns some key in one of these slots.
 func KeyIn(r Range) string {
+	if r.From, r.To = max(r.From, 0), min(r.To, Count-1); r.From > r.To {
+		return "" // a server may say anything
+	}
 	for n := 0; ; n++ {
 		if key := strconv.Itoa(n); r.From <= Of(key) && Of(key) <= r.To {
 			return key

@@ -109,7 +109,7 @@ func (t Text) check() error {
 	case t.Extra < 0 || t.Extra > maxExtra.Milliseconds(): // a node of a quorum would rest for so long
 		return fault.Invalid("there is no window or rest of %d ms", t.Extra)
 	}
-	if _, err := strconv.Atoi(t.Detail); t.Kind == script.SlotPool.Name && err != nil {
+	if n, err := strconv.Atoi(t.Detail); t.Kind == script.SlotPool.Name && (err != nil || n < 0) {
 		return fault.Invalid("there is no slot %q", t.Detail)
 	}
 	for _, part := range []string{t.Owner, t.Detail, t.Param} {

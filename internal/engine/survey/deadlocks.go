@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -193,7 +194,11 @@ func cycles(waits []Blocked, locks map[string]Picture) [][]Blocked {
 				kept[h.Owner] = true
 			}
 		}
-		stuck = slices.DeleteFunc(stuck, func(w Blocked) bool { return !shutBy(locks[w.Lock], kept) })
+		shut := make(map[string]bool)
+		for name, p := range locks {
+			shut[name] = shutBy(p, kept)
+		}
+		stuck = slices.DeleteFunc(stuck, func(w Blocked) bool { return !shut[w.Lock] })
 	}
 	return separate(stuck, locks)
 }
@@ -246,44 +251,47 @@ func shutBy(p Picture, inside map[string]bool) bool {
 	return len(p.Holders) > 0
 }
 
-// separate returns the cycles among waiters that all are stuck: the strongly connected parts of
-// the graph from each to those that keep it waiting.
+// separate returns the cycles among waiters that all are stuck: the strongly connected parts of the
+// graph from each waiter to the lock that it waits for, and from each lock to the waiters that keep it.
+// With an edge from each waiter to each that keeps it waiting, a thousand waiters for one semaphore would
+// be a million edges.
 func separate(stuck []Blocked, locks map[string]Picture) [][]Blocked {
-	next := make([][]int, len(stuck))
+	inside := make(map[string][]string) // the locks that an owner is inside of
+	for name, p := range locks {
+		for _, h := range p.Holders {
+			inside[h.Owner] = append(inside[h.Owner], name)
+		}
+	}
+	keepers := make(map[string][]int) // of a lock: which of stuck
 	for i, w := range stuck {
-		for j, other := range stuck {
-			if other.keeps(locks[w.Lock]) {
-				next[i] = append(next[i], j)
+		for _, h := range w.Holds {
+			for _, name := range inside[h.Owner] {
+				keepers[name] = append(keepers[name], i)
 			}
 		}
 	}
-	reached := make([][]bool, len(stuck)) // from each, along one step or more
+	part := connected(stuck, keepers)
+	size := make(map[int]int) // of a part: how many waiters
 	for i := range stuck {
-		reached[i] = make([]bool, len(stuck))
-		todo := slices.Clone(next[i])
-		for k := 0; k < len(todo); k++ {
-			if j := todo[k]; !reached[i][j] {
-				reached[i][j] = true
-				todo = append(todo, next[j]...)
-			}
-		}
+		size[part[i]]++
 	}
 	var all [][]Blocked
 	told := make([]bool, len(stuck))
-	for i := range stuck {
-		if told[i] || !reached[i][i] {
+	for i, w := range stuck {
+		if told[i] || size[part[i]] == 1 && !slices.Contains(keepers[w.Lock], i) {
 			continue
 		}
 		var cycle []Blocked
-		together := func(j int) bool { return !told[j] && reached[i][j] && reached[j][i] }
+		together := func(j int) bool { return !told[j] && part[j] == part[i] }
 		tell := func(j int) {
 			told[j] = true
 			cycle = append(cycle, stuck[j])
 		}
 		for at := i; at >= 0; { // from each to one that keeps it waiting
 			tell(at)
-			if k := slices.IndexFunc(next[at], together); k >= 0 {
-				at = next[at][k]
+			next := keepers[stuck[at].Lock]
+			if k := slices.IndexFunc(next, together); k >= 0 {
+				at = next[k]
 			} else {
 				at = -1
 			}
@@ -299,9 +307,42 @@ func separate(stuck []Blocked, locks map[string]Picture) [][]Blocked {
 	return all
 }
 
-// keeps reports whether a waiter has a lease on the lock.
-func (w Blocked) keeps(p Picture) bool {
-	return slices.ContainsFunc(w.Holds, func(h notes.Held) bool {
-		return slices.ContainsFunc(p.Holders, func(in Holder) bool { return in.Owner == h.Owner })
-	})
+// connected returns the strongly connected part of each waiter, as a number, by Tarjan's algorithm
+// ("Depth-first search and linear graph algorithms", 1972).
+func connected(stuck []Blocked, keepers map[string][]int) (part []int) {
+	part = make([]int, len(stuck))
+	parts := 0
+	number := make(map[any]int) // when a waiter or lock was met; the largest int once it has its part
+	var path []any              // of those that have none yet
+	var visit func(at any) (lowest int)
+	visit = func(at any) int {
+		if n, met := number[at]; met {
+			return n
+		}
+		own, since := len(number), len(path)
+		number[at], path = own, append(path, at)
+		lowest := own
+		if i, waits := at.(int); waits {
+			lowest = min(lowest, visit(stuck[i].Lock))
+		} else {
+			for _, i := range keepers[at.(string)] {
+				lowest = min(lowest, visit(i))
+			}
+		}
+		if lowest < own {
+			return lowest
+		}
+		for _, done := range path[since:] {
+			number[done] = math.MaxInt
+			if i, waits := done.(int); waits {
+				part[i] = parts
+			}
+		}
+		path, parts = path[:since], parts+1
+		return math.MaxInt
+	}
+	for i := range stuck {
+		visit(i)
+	}
+	return part
 }

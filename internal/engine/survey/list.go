@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -113,8 +114,11 @@ func (l *listing) inspect(ctx context.Context) error {
 	names := l.next
 	l.next = nil
 	for _, p := range l.lookAll(ctx, names, l.met) {
-		if p.err != nil {
+		if p.err != nil && !retry.WrongType(p.err) {
 			return p.err
+		}
+		if p.err != nil { // no reason to keep back all other names
+			p.RedisType, p.err = "name with a key of another type", nil
 		}
 		counts := p.Use() == script.Countdown.Name && !p.free
 		if p.RedisType == "" && !counts && len(p.Holders)+len(p.Waiters) == 0 {

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -82,6 +83,54 @@ func TestCycles(t *testing.T) {
 		if got := cycles([]Blocked{one, two}, c.locks); len(got) != c.want || c.want > 0 && len(got[0]) != 2 {
 			t.Errorf("%s: %d cycles, want %d: %+v", name, len(got), c.want, got)
 		}
+	}
+}
+
+// TestManyInACycle: a thousand holders of a semaphore wait for each other. They are a cycle, and it takes no
+// time to see it.
+func TestManyInACycle(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	p := picture(script.Semaphore, "s", n)
+	var all []Blocked
+	for i := range n {
+		owner, waiter := fmt.Sprint("rl-X-", i), fmt.Sprint("w", i)
+		p.Holders = append(p.Holders, holder(owner, "1"))
+		w := waits(waiter, "s", owner)
+		p.Waiters = append(p.Waiters, w.Waiter)
+		all = append(all, w)
+	}
+	got := cycles(all, map[string]Picture{"s": p})
+	if len(got) != 1 || len(got[0]) != n {
+		t.Errorf("%d cycles, want one of %d waiters", len(got), n)
+	}
+}
+
+// TestTwoCyclesAndAChain: waiters that keep each other's locks are told apart, and what only waits for
+// them is in no cycle.
+func TestTwoCyclesAndAChain(t *testing.T) {
+	t.Parallel()
+	var all []Blocked
+	locks := make(map[string]Picture)
+	wait := func(owner, name, keeps string) {
+		w := waits(owner, name, keeps+"1")
+		p, known := locks[name]
+		if !known {
+			p = picture(script.Mutex, name, 0, holder(name+"1", ""))
+		}
+		p.Waiters = append(p.Waiters, w.Waiter)
+		locks[name], all = p, append(all, w)
+	}
+	wait("w1", "b", "a")
+	wait("w2", "c", "b")
+	wait("w3", "a", "c") // a, b and c
+	wait("w4", "a", "d") // behind them
+	wait("w5", "d", "e") // behind that
+	wait("w6", "g", "f")
+	wait("w7", "f", "g") // f and g
+	got := cycles(all, locks)
+	if len(got) != 2 || len(got[0]) != 3 || len(got[1]) != 2 || got[1][0].Owner != "w7" && got[1][0].Owner != "w6" {
+		t.Errorf("%d cycles, want one of 3 and one of 2: %+v", len(got), got)
 	}
 }
 

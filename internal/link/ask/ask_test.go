@@ -243,3 +243,14 @@ func TestPatience(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyBesideALockIsOfAnotherType: the server refuses each script for that, also the one that asks what the
+// name is used for. Nothing is asked again and again.
+func TestKeyBesideALockIsOfAnotherType(t *testing.T) {
+	t.Parallel()
+	s := &server{addr: "one", says: []func(context.Context) conn.Result{refuses("WRONGTYPE Operation against a key holding the wrong kind of value")}}
+	a, subject, renew, _ := asker(t, t.Context(), s)
+	_, err := a.Ask(t.Context(), subject, "extend", renew)
+	check.That(t, err != nil && strings.Contains(err.Error(), "WRONGTYPE"), "Ask = %v", err)
+	check.Equal(t, len(s.requests()), 2, "requests")
+}

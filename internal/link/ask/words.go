@@ -20,12 +20,19 @@ func (a *Asker) FailedAt(s Subject, node conn.Conn, op string, err error) error 
 	return fmt.Errorf("redlatch: %s %s %q on %s: %w", op, s.Kind.Name, s.Name, node.Target().Addr, err)
 }
 
-// Refused returns the error of a request that the server refused. If the key is of another type, it
+// identify is the operation of Use, which nobody reads: its own refusal is not asked about.
+const identify = "identify"
+
+// Refused returns the error of a request that the server refused. If a key is of another type, Refused
 // asks the server what the name is used for.
 func (a *Asker) Refused(ctx context.Context, s Subject, node conn.Conn, op string, err error) error {
-	if retry.WrongType(err) {
-		if use, e := a.Use(ctx, s, node); e == nil {
+	if retry.WrongType(err) && op != identify {
+		use, e := a.Use(ctx, s, node)
+		switch {
+		case e == nil && use != "none" && use != s.Kind.Name:
 			return a.used(s, use, 0)
+		case e == nil: // the lock's own key is as it should be
+			err = fmt.Errorf("%w: %s or another key beside it is another program's: %w", fault.ErrWrongKind, s.Keys.Queue(), err)
 		}
 	}
 	return a.FailedAt(s, node, op, err)
@@ -33,7 +40,7 @@ func (a *Asker) Refused(ctx context.Context, s Subject, node conn.Conn, op strin
 
 // Use asks what a name is used for: the name of a kind of lock, or the Redis type of what is none.
 func (a *Asker) Use(ctx context.Context, s Subject, node conn.Conn) (string, error) {
-	answer, err := a.AskNode(ctx, s, node, "inspect", script.Sniff(s.Keys))
+	answer, err := a.AskNode(ctx, s, node, identify, script.Sniff(s.Keys))
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -12,7 +13,9 @@ import (
 // for replicas, to find the nodes of a cluster or the master, and to begin and keep a connection;
 // and what doctor asks.
 var outside = []string{
-	"eval", "evalsha", "subscribe", "unsubscribe", "scan", "info", "wait", "cluster", "hello", "ping", "role",
+	"eval", "evalsha", "subscribe", "unsubscribe", "scan", "info", "wait", "hello", "ping", "role",
+	// Not "cluster", which is also the right to take the cluster apart.
+	"cluster|slots", "cluster|shards", "cluster|nodes", "cluster|info", "cluster|myid",
 }
 
 // sharded is what clients of a cluster need beside it, from Redis 7.0 on, which first knows these
@@ -39,7 +42,10 @@ func Commands(shards bool) []string {
 
 // Patterns is the patterns of the keys and channels under a prefix. Beside what begins with it
 // there is what has it in a hash tag.
-func Patterns(prefix string) []string { return []string{prefix + "*", "{" + prefix + "*"} }
+func Patterns(prefix string) []string {
+	prefix = keys.Escape(prefix) // else "team[ab]:" is the right to "teama:"
+	return []string{prefix + "*", "{" + prefix + "*"}
+}
 
 // Rules is the rules of ACL SETUSER for a user of redlatch with this prefix. It may do nothing
 // else.

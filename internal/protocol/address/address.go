@@ -38,10 +38,13 @@ func Parse(text string) (o rueidis.ClientOption, cluster bool, err error) {
 		return o, false, err
 	}
 	o.Username, o.Password = p.user.Username(), password(p.user)
-	if err := p.place(&o); err != nil {
-		return o, false, err
+	if err = p.place(&o); err == nil {
+		err = p.parameters(&o)
 	}
-	if err := p.parameters(&o); err != nil {
+	switch {
+	case err != nil && p.torn: // the text of err may repeat a part of a password
+		return o, false, errParts
+	case err != nil:
 		return o, false, err
 	}
 	return o, p.form == "cluster", nil
@@ -51,6 +54,7 @@ func Parse(text string) (o rueidis.ClientOption, cluster bool, err error) {
 type parts struct {
 	secure bool
 	form   string // "", "unix", "sentinel" or "cluster"
+	torn   bool   // what was meant for a user and a password may stand in path and query
 	user   *url.Userinfo
 	hosts  []string // host:port
 	path   []string
@@ -97,7 +101,7 @@ func split(text string) (p parts, err error) {
 			return p, errors.New("the name of a parameter must be written as it is, and a blank in a password as %20")
 		}
 	}
-	p.user = u.User
+	p.user, p.torn = u.User, u.User == nil && strings.Contains(rest[end:], "@")
 	if p.form == "unix" {
 		p.path = []string{u.Path}
 		return p, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,10 +170,7 @@ func (r *Reader) read(event script.Event) (Entry, bool) {
 		r.order = r.order[1:]
 	}
 	ms, _ := splitID(event.ID)
-	if e.Ago < 0 || e.Ago > (366*24*time.Hour).Milliseconds() { // of another library's client
-		e.Ago = 0
-	}
-	e.At = time.UnixMilli(int64(ms) - e.Ago)
+	e.At = time.UnixMilli(min(max(int64(min(ms, end))-e.Ago, 0), end)) // another library may have written any number
 	return e, true
 }
 
@@ -180,6 +178,9 @@ func (r *Reader) read(event script.Event) (Entry, bool) {
 func sort(all []Entry) {
 	slices.SortStableFunc(all, func(a, b Entry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
 }
+
+// end is the last ms of the year 9999, after which JSON has no times.
+const end = 253402300799999
 
 // splitID returns the parts of the id of an entry in a stream.
 func splitID(id string) (ms, n uint64) {
@@ -192,7 +193,13 @@ func splitID(id string) (ms, n uint64) {
 // afterID returns the id that follows. Servers before Redis 6.2 know no open ranges.
 func afterID(id string) string {
 	ms, n := splitID(id)
-	return fmt.Sprintf("%d-%d", ms, n+1)
+	switch {
+	case n < math.MaxUint64:
+		n++
+	case ms < math.MaxUint64:
+		ms, n = ms+1, 0
+	}
+	return fmt.Sprintf("%d-%d", ms, n)
 }
 
 // beforeID returns the id that comes before.

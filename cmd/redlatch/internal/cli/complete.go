@@ -66,7 +66,8 @@ func (c completer) names(ctx context.Context, begun string) []cobra.Completion {
 		if err != nil || len(all) == completionNames {
 			break
 		}
-		if fleet.ShellWord(info.Name) == info.Name { // what would need quotes is not for a shell to insert
+		// A shell is to insert no name that needs quotes, and none that the command would read as a flag.
+		if fleet.ShellWord(info.Name) == info.Name && !strings.HasPrefix(info.Name, "-") {
 			all = append(all, cobra.CompletionWithDesc(info.Name, report.Summary(info)))
 		}
 	}

@@ -20,12 +20,12 @@ func Text(all []Finding, width int, colour bool) string {
 	var level, server, check int // the widths of the columns
 	for _, f := range all {
 		level, check = max(level, len(f.Level)), max(check, len(f.Check))
-		server = max(server, utf8.RuneCountInString(cmp.Or(f.Server, "all")))
+		server = max(server, utf8.RuneCountInString(fleet.Visible(cmp.Or(f.Server, "all"))))
 	}
 	line := func(head, text string) string { return terminal.Fold(head+fleet.OneLine(text), width, len(head)) }
 	var b strings.Builder
 	for _, f := range all {
-		at := cmp.Or(f.Server, "all")
+		at := fleet.Visible(cmp.Or(f.Server, "all"))
 		head := fmt.Sprintf("%-*s  %-*s  %-*s  ", level, f.Level, server, at, check, f.Check)
 		text := line(head, f.Found)
 		if c := colours[f.Level]; colour && c != "" {

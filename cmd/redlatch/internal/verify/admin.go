@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -239,19 +238,13 @@ func connections(ctx context.Context, c rueidis.Client, name string) ([]string, 
 	return ids, nil
 }
 
-// safeURL is a URL without its password.
+// safeURL returns a URL without user, password and parameters. It is one that the library has read, so no
+// password in it has a / or ?.
 func safeURL(text string) string {
-	u, err := url.Parse(text)
-	if err != nil { // a list of hosts is none to package url
-		_, rest, _ := strings.Cut(text, "@")
-		scheme, _, _ := strings.Cut(text, "://")
-		if rest == "" {
-			return text
-		}
-		return scheme + "://" + rest
-	}
-	u.RawQuery = ""
-	return u.Redacted()
+	scheme, rest, _ := strings.Cut(text, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	hosts, path, _ := strings.Cut(rest, "/")
+	return strings.TrimSuffix(scheme+"://"+hosts[strings.LastIndexByte(hosts, '@')+1:]+"/"+path, "/")
 }
 
 // joined is the keys of a map, as a list.

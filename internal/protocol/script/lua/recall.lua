@@ -10,10 +10,20 @@
 -- Cost  3 commands, and one if there are owners
 
 local listeners = redis.pcall('PUBSUB', 'NUMSUB', ARGV[1])
-local notes = {}
-if ARGV[2] == '*' then
-  notes = redis.call('HGETALL', KEYS[2])
-elseif ARGV[2] then
-  for i, note in ipairs(redis.call('HMGET', KEYS[2], unpack(ARGV, 2))) do notes[i] = note or '' end
+local refused -- a key of another type tells nothing, and keeps nothing else from the person who looks
+local function read(...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then refused = reply end
+  return {}
 end
-return {redis.call('GET', KEYS[1]) or '', redis.call('PTTL', KEYS[1]), listeners.err and -1 or tonumber(listeners[2]), notes}
+
+local record, notes = read('GET', KEYS[1]), {}
+if ARGV[2] == '*' then
+  notes = read('HGETALL', KEYS[2])
+elseif ARGV[2] then
+  local found = read('HMGET', KEYS[2], unpack(ARGV, 2))
+  for i = 1, #ARGV - 1 do notes[i] = found[i] or '' end
+end
+if refused then return refused end
+return {type(record) == 'string' and record or '', redis.call('PTTL', KEYS[1]), listeners.err and -1 or tonumber(listeners[2]), notes}

@@ -13,4 +13,7 @@ if kind == 'zset' then
 elseif kind == 'hash' and redis.call('HLEN', KEYS[1]) == 1 then
   mark = redis.call('HVALS', KEYS[1])[1]
 end
-return {kind, mark, redis.call('ZRANGE', KEYS[3], -1, -1)[1] or ''}
+-- The line may be another program's key. This script is asked what is there when others fail for that.
+local line = redis.pcall('ZRANGE', KEYS[3], -1, -1)
+if line.err and not string.find(line.err, 'WRONGTYPE', 1, true) then return line end
+return {kind, mark, line[1] or ''}

@@ -61,6 +61,14 @@ func (a *App) Again(args ...string) string {
 	return strings.Join(line, " ")
 }
 
+// AgainOn is Again with the name of a lock as the last argument.
+func (a *App) AgainOn(name string, args ...string) string {
+	if strings.HasPrefix(name, "-") { // or it would be read as a flag
+		args = append(args, "--")
+	}
+	return a.Again(append(args, name)...)
+}
+
 // heldVariable tells a command, and a redlatch that it starts, which leases are held while it runs.
 // So a deadlock of nested `redlatch run` can be found. It is not for people.
 const heldVariable = "REDLATCH_HELD"

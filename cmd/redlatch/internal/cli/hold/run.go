@@ -365,7 +365,7 @@ func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Clien
 
 // whoTook makes the error of a lock that was not acquired tell who has it.
 func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) error {
-	f := exit.New(r.taken, err, fmt.Sprintf("`%s` shows the whole line", r.app.Again("inspect", r.name)))
+	f := exit.New(r.taken, err, fmt.Sprintf("`%s` shows the whole line", r.app.AgainOn(r.name, "inspect")))
 	if r.app.Quiet && !r.app.Events {
 		return exit.Silent(r.taken)
 	}

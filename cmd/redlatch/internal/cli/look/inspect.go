@@ -45,7 +45,7 @@ func inspect(a *app.App, info redlatch.LockInfo, asJSON bool) error {
 		return err
 	}
 	if short, pasted := strings.CutPrefix(name, a.Prefix); pasted && short != "" && a.Prefix != "" && info.Kind == "" {
-		a.Hint("if you mean the key %q, the name is without the prefix: `%s`", name, a.Again("inspect", short))
+		a.Hint("if you mean the key %q, the name is without the prefix: `%s`", name, a.AgainOn(short, "inspect"))
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 			}
 			if !how.force && h.Since.IsZero() { // --before would leave it out: it may have come after the look
 				one := []string{"release", "--owner", h.Owner, "--force"}
-				byOwner = append(byOwner, "`"+a.Again(append(how.because(one), info.Name)...)+"`")
+				byOwner = append(byOwner, "`"+a.AgainOn(info.Name, how.because(one)...)+"`")
 				if err := a.Answer("would take %q from %s\n", info.Name, fleet.HolderLine(info.Kind, h, info.At)); err != nil {
 					return err
 				}
@@ -226,7 +226,7 @@ func (r releasing) again(a *app.App, name string, holders []redlatch.Holder) str
 	for _, h := range holders {
 		args = append(args, "--owner", h.Owner)
 	}
-	return "`" + a.Again(append(r.because(args), name)...) + "`"
+	return "`" + a.AgainOn(name, r.because(args)...) + "`"
 }
 
 // choose is whom to take the lock from. Of several it wants to be told which.

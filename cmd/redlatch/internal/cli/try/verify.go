@@ -20,6 +20,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
+	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
@@ -153,7 +154,7 @@ func planText(p verify.Plan) string {
 		where = "servers of its own (" + p.Deployment + "): " + where
 	}
 	fmt.Fprintf(&b, "redlatch verify: %v, %d workers, leases of %v, on %s\n", p.Duration, p.Workers, p.TTL, where)
-	fmt.Fprintf(&b, "  version  %s\n", p.Redis)
+	fmt.Fprintf(&b, "  version  %s\n", fleet.OneLine(p.Redis))
 	fmt.Fprintf(&b, "  keys     %s*\n", p.Prefix)
 	fmt.Fprintf(&b, "  kinds    %s\n", strings.Join(p.Kinds, ", "))
 	fmt.Fprintf(&b, "  faults   %s\n", strings.Join(p.Faults, ", "))
