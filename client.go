@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
@@ -26,8 +26,9 @@ type Client struct {
 	engine  *engine.Engine
 	options Options
 
-	once     sync.Once // runs end
-	closeErr error     // of end
+	closing  atomic.Bool   // Close was called
+	closed   chan struct{} // closed when end has ended
+	closeErr error         // of end
 }
 
 // ID names this client in Redis; every owner of its leases contains it.
@@ -41,7 +42,12 @@ func (c *Client) ID() string { return c.engine.ID }
 // if any were held; the client is closed all the same. Otherwise it is that of the connection. A
 // second call waits for the first one, and returns what that returns.
 func (c *Client) Close() error {
-	c.once.Do(func() { c.closeErr = c.end() })
+	if !c.closing.CompareAndSwap(false, true) {
+		<-c.closed // and not a sync.Once, at which a bubble of testing/synctest stands still
+		return c.closeErr
+	}
+	defer close(c.closed)
+	c.closeErr = c.end()
 	return c.closeErr
 }
 

@@ -123,11 +123,12 @@ func (h Holder) leader() Leader {
 func (e *Election) Observe(ctx context.Context) <-chan Leader {
 	leaders := make(chan Leader)
 	c := e.latch.client
+	ctx, cancel := context.WithCancel(ctx)
 	if e.latch.invalid != nil || c.engine.Enter() != nil {
+		cancel()
 		close(leaders)
 		return leaders
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(c.engine.Closing, cancel)
 	changed := c.engine.Follow(ctx, e.latch.Keys.Changes())
 	go func() {

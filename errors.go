@@ -1,6 +1,7 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,7 +174,7 @@ type TakenError struct {
 // Error says that the lock is taken, and by which holder, or how to find it out. Of a lock that is
 // closed it says for how long.
 func (e *TakenError) Error() string {
-	text := e.reason.Error()
+	text := e.Unwrap().Error()
 	several := ""
 	if errors.Is(e.reason, ErrExhausted) {
 		several = ", among others"
@@ -194,7 +195,7 @@ func (e *TakenError) Error() string {
 }
 
 // Unwrap makes the error match [ErrTaken], and [ErrExhausted] or [ErrLineFull] where that is so.
-func (e *TakenError) Unwrap() error { return e.reason }
+func (e *TakenError) Unwrap() error { return cmp.Or(e.reason, ErrTaken) }
 
 // Describe names the holder of the lock by now, in words: program, process and host, for how long,
 // and labels. It asks as [Client.Inspect] does. Without an answer it returns what Error says.

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/acquire"
@@ -163,14 +162,10 @@ func newMultiLease(ctx context.Context, c *Client, leases []*lease.Lease) *Multi
 	}
 	if c.options.TraceLeases {
 		stack := callers()
-		for _, one := range leases {
+		for i, one := range leases {
 			c.engine.Keeper.NoteCallers(one, stack)
+			runtime.AddCleanup(l.leases[i], (*lease.Lease).TellForgotten, one)
 		}
-		runtime.AddCleanup(l, func(leases []*lease.Lease) {
-			for _, one := range leases {
-				one.TellForgotten()
-			}
-		}, leases)
 	}
 	return l
 }
@@ -215,14 +210,8 @@ func (l *MultiLease) Err() error {
 // the names that failed; the other names are extended all the same. If a name is no longer held,
 // the error matches [ErrNotHeld], and the lease as a whole is lost.
 func (l *MultiLease) Extend(ctx context.Context) error {
-	failed := make([]error, len(l.leases))
-	var all sync.WaitGroup
-	for i, lease := range l.leases {
-		all.Go(func() { failed[i] = lease.Extend(ctx) })
-	}
-	all.Wait()
-	l.Held() // which ends the context if one of them is lost
-	return fault.Join(failed...)
+	defer l.Held() // which ends the context if one of them is lost
+	return fault.Join(acquire.ForAll(l.cores(), func(one *lease.Lease) error { return one.Extend(ctx) })...)
 }
 
 // cores returns the leases as the client has them.
@@ -245,6 +234,7 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	for i, one := range l.leases {
 		names[i] = one.Name()
 	}
+	l.Held() // which tells the context of a loss before
 	l.cancel(&lease.ReleasedError{Name: strings.Join(names, ", ")})
 	return acquire.ReleaseAll(ctx, l.cores())
 }

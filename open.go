@@ -72,7 +72,7 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	if err := o.Lock.checkFor(c); err != nil {
 		return nil, err
 	}
-	client := &Client{options: o}
+	client := &Client{options: o, closed: make(chan struct{})}
 	tells := func(ctx context.Context, l *lock.Lock, what lock.Event) { tell(ctx, o.Hook, l, what) }
 	client.engine = engine.New(c, engine.Config{
 		Prefix: o.Prefix, Program: o.Program, Labels: o.Labels,

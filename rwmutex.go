@@ -107,9 +107,16 @@ func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	returned := false
+	defer func() {
+		if !returned { // the hook panicked at the release of the writer
+			_ = read.Release(ctx)
+		}
+	}()
 	if write.Release(ctx) != nil { // unreachable, or lost: it is not there any more, or soon will be gone
 		m.latch.abandon(write.core.Owner(), "")
 	}
+	returned = true
 	return read, nil
 }
 

@@ -128,6 +128,9 @@ func (s *Slot) runHeld(ctx context.Context, f func(ctx context.Context, s *Slot)
 func (p *SlotPool) Resize(ctx context.Context, n int) (*SlotPool, error) {
 	next := p.latch.client.SlotPool(p.latch.Name, n, p.options)
 	next.latch.resolve(p.latch.options)
+	if next.latch.invalid == nil {
+		next.latch.invalid = p.latch.invalid
+	}
 	return next, next.latch.resize(ctx)
 }
 

@@ -115,19 +115,19 @@ func (m *Metrics) Hook(ctx context.Context, e redlatch.Event) {
 		s.outagesOver.Inc()
 	case redlatch.EventReleased:
 		s.held.Dec()
-		m.observe(ctx, s.released, e.HeldFor, e)
 		if e.Err != nil {
 			s.releaseErrors.Inc()
 		}
 		if e.Kept {
 			s.kept.Inc()
 		}
+		m.observe(ctx, s.released, e.HeldFor, e) // last: Exemplar may panic
 	case redlatch.EventUnkept:
 		s.kept.Dec()
 	case redlatch.EventLost:
 		s.held.Dec()
-		m.observe(ctx, s.lost, e.HeldFor, e)
 		s.lostFor(e.Reason).Inc()
+		m.observe(ctx, s.lost, e.HeldFor, e)
 	case redlatch.EventDetached:
 		s.held.Dec()
 		m.observe(ctx, s.detached, e.HeldFor, e)

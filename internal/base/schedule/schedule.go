@@ -120,12 +120,19 @@ func (s *Schedule) Remove(e *Entry) {
 
 func (s *Schedule) run() {
 	defer close(s.done)
+	stopped := false
+	defer func() {
+		if !stopped { // a hook that calls t.FailNow, say; without this, no lease would be extended any more, in silence
+			panic("redlatch: a hook has ended the goroutine that extends the leases of its client: it panicked, or called runtime.Goexit")
+		}
+	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	last := s.clock()
 	for {
 		select {
 		case <-s.stop:
+			stopped = true
 			return
 		case <-s.wake:
 		case <-timer.C:

@@ -55,7 +55,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Le
 		var lease *lease.Lease
 		t, lease, err = a.round(ctx, h, a.left(wait))
 		over := c.Now().Since(a.start) >= c.Timeout
-		if a.learn(h, &t, err); wait && a.answered {
+		if a.learn(h, &t, err); wait && a.answered && lease == nil {
 			a.tellWait()
 			a.tellReach(a.outage(h, err))
 		}

@@ -34,7 +34,14 @@ func (c *Acquirer) Reenter(ctx context.Context, l *lock.Lock, owner string, dept
 	e.What, e.Token, e.Remaining = lock.Granted, got.Number(), left
 	c.Tell(ctx, got.Lock(), e)
 	told = ""
+	entered := false
+	defer func() {
+		if !entered { // the hook panicked at what has become of the lease since
+			_ = got.Release(ctx)
+		}
+	}()
 	got.Entered()
+	entered = true
 	if c.Closing.Err() != nil { // Close may have looked for leases before this one was there
 		got.Lose(lock.ReasonClosed)
 	}

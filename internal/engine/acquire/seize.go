@@ -78,6 +78,13 @@ func (a *attempt) rob(of string, look func(ctx context.Context) (Robbery, error)
 		a.occupant.Owner = standing.Occupant
 		return nil, a.failed("take by force", a.taken())
 	}
+	g, told := a.Inside(a.owner, "", standing, answer, answer.Resent), false
+	defer func() {
+		if !told { // the hook panicked at the loss of the lease before
+			a.returnGrant(g)
+		}
+	}()
 	r.Tell()
-	return a.begin(a.ctx, a.Inside(a.owner, "", standing, answer, answer.Resent))
+	told = true
+	return a.begin(a.ctx, g)
 }

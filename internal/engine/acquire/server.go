@@ -85,7 +85,14 @@ func (a *attempt) tellOf(w *line.Waiter, tell func()) {
 
 // try acquires without waiting.
 func (a *attempt) try(ctx context.Context) (*lease.Lease, error) {
+	asked := false
+	defer func() {
+		if !asked { // what observes the connection has panicked, when the request had been sent
+			a.abandon(a.owner, "")
+		}
+	}()
 	standing, answer, err := a.by.Line.Request(ctx, a.Lock, a.owner, "", "", 0, 0)
+	asked = true
 	if err == nil {
 		a.heard(standing)
 	}

@@ -71,14 +71,12 @@ func (c *Acquirer) oneByOne(attempts []*attempt, start clock.Reading, leases *[]
 // fresh extends the leases that the watchdog does not renew and that became old while a later one
 // was waited for. It returns an error if one of the leases was lost.
 func fresh(ctx context.Context, leases []*lease.Lease) error {
-	errs := make([]error, len(leases))
-	var extends sync.WaitGroup
-	for i, l := range leases {
+	errs := ForAll(leases, func(l *lease.Lease) error {
 		if k := l.Lock(); !k.Renews && l.Remaining() < k.TTL*9/10 {
-			extends.Go(func() { errs[i] = l.Extend(ctx) })
+			return l.Extend(ctx)
 		}
-	}
-	extends.Wait()
+		return nil
+	})
 	for i, l := range leases {
 		if err := cmp.Or(errs[i], l.Err()); err != nil {
 			return err
@@ -99,19 +97,25 @@ func giveBack(ctx context.Context, leases []*lease.Lease) error {
 // where Redis does not answer. If a hook panics at one, ReleaseAll releases the others all the same,
 // and panics.
 func ReleaseAll(ctx context.Context, leases []*lease.Lease) error {
+	return fault.Join(ForAll(leases, func(l *lease.Lease) error { return l.Release(ctx) })...)
+}
+
+// ForAll does something with these leases at once, and returns what each came to. If a hook panics at one,
+// ForAll does it with the others all the same, and panics.
+func ForAll(leases []*lease.Lease, do func(*lease.Lease) error) []error {
 	errs, panics := make([]error, len(leases)), make([]any, len(leases))
-	var releases sync.WaitGroup
+	var all sync.WaitGroup
 	for i, l := range leases {
-		releases.Go(func() {
+		all.Go(func() {
 			defer func() { panics[i] = recover() }()
-			errs[i] = l.Release(ctx)
+			errs[i] = do(l)
 		})
 	}
-	releases.Wait()
+	all.Wait()
 	if p := cmp.Or(panics...); p != nil {
 		panic(p)
 	}
-	return fault.Join(errs...)
+	return errs
 }
 
 // atOnce locks all names in one request if that can be done, and none otherwise. If it fails or

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
@@ -46,6 +47,9 @@ func (l *Lease) working() *workContext {
 	}
 	return w
 }
+
+// String is what fmt prints, which would else look into the lease without its lock.
+func (c *work) String() string { return fmt.Sprintf("%v.WithLease(%q)", c.parent, c.lock.Name) }
 
 func (c *work) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 

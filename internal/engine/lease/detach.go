@@ -72,6 +72,12 @@ func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
 	if err != nil {
 		return to, false, err
 	}
+	ended := false
+	defer func() {
+		if !ended {
+			l.dropExtend()
+		}
+	}()
 	to.token = l.token
 	ttl := l.lengthen(l.lock.TTL)
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
@@ -89,6 +95,7 @@ func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.failed("detach", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
 	}
+	ended = true
 	l.mu.Lock()
 	l.settleLocked()
 	for _, owner := range before {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,9 @@ func (l *Lease) Extend(ctx context.Context) error {
 
 // extend is Extend to a length of its own, and to no less than what is left in Redis.
 func (l *Lease) extend(ctx context.Context, d time.Duration) error {
+	if over := fault.WhyDone(ctx); over != nil { // nothing is sent, which is no reason to doubt the lease
+		return cmp.Or(l.Err(), l.failed("extend", over))
+	}
 	if l.Held() && l.overdue() {
 		return fmt.Errorf("redlatch: extend %q: %w", l.lock.Name, fault.ErrMaxHold)
 	}
@@ -47,6 +51,12 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
+	ended := false
+	defer func() {
+		if !ended { // the context has panicked, or what observes the connection
+			l.dropExtend()
+		}
+	}()
 	ttl := l.lengthen(d)
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
@@ -60,10 +70,23 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 		l.leading().outlasts = true
 		l.mu.Unlock()
 	}
+	ended = true
 	if err := l.finishExtend(answer.Reply, answer.Sent, ttl, left, err); err != nil {
 		return err
 	}
 	return l.Err() // the machine may have been suspended after Redis answered
+}
+
+// dropExtend ends an extend whose request panicked, and which may have been sent.
+func (l *Lease) dropExtend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lead := l.leading()
+	lead.settleLocked()
+	lead.outlasts = true
+	if lead.state <= inJeopardy {
+		lead.reschedule(l.keeper.Now())
+	}
 }
 
 // ExtendTo has the lease last for d from now, also where that is longer than its TTL.
@@ -147,6 +170,13 @@ func (l *Lease) beginExtend(ctx context.Context, since clock.Reading) (left time
 // finishExtend ends an extend that was sent then and asked for ttl, and returns its error. reply is
 // what Redis said, if err is nil.
 func (l *Lease) finishExtend(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) error {
+	n, err := l.settleExtend(reply, sent, ttl, left, err)
+	n.tell()
+	return err
+}
+
+// settleExtend is finishExtend, but for the hook: the caller tells it what settleExtend returns.
+func (l *Lease) settleExtend(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) (news, error) {
 	l.mu.Lock()
 	lead := l.leading()
 	lead.settleLocked()
@@ -157,8 +187,7 @@ func (l *Lease) finishExtend(reply conn.Reply, sent clock.Reading, ttl, left tim
 	if l.err != nil {
 		err = l.err
 	}
-	lead.unlock(events...)
-	return err
+	return lead.unlockUntold(events), err
 }
 
 // outcome applies what became of an extend, which was sent for by, to a lease that is held and leads,

@@ -233,16 +233,30 @@ func (l *Lease) whyExpired() lock.Reason {
 
 // unlock releases mu and then tells the events, whose hook may call the lease. It tells those of the
 // leases that share its entry, too.
-func (l *Lease) unlock(events ...lock.Event) {
+func (l *Lease) unlock(events ...lock.Event) { l.unlockUntold(events).tell() }
+
+// unlockUntold is unlock, but for the hook: the caller tells what it returns.
+func (l *Lease) unlockUntold(events []lock.Event) news {
 	if l.untold {
 		l.nest.tell(l, events...)
 		events = nil
 	}
-	others := l.nest.collect()
+	n := news{l, events, l.nest.collect()}
 	l.mu.Unlock()
-	defer tellAll(others)
-	for _, e := range events {
-		l.emit(e)
+	return n
+}
+
+// news are what a hook is to be told of a lease, and of those that share its entry.
+type news struct {
+	of     *Lease
+	events []lock.Event
+	others []telling
+}
+
+func (n news) tell() {
+	defer tellAll(n.others)
+	for _, e := range n.events {
+		n.of.emit(e)
 	}
 }
 

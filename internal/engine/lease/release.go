@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/engine/lock"
@@ -20,6 +21,13 @@ func (l *Lease) Release(ctx context.Context) error {
 	if l.handOff(was, now) || l.keep(was, now) {
 		return nil
 	}
+	answered := false
+	defer func() {
+		if !answered { // what observes the connection has panicked, or the context
+			l.MarkResent()
+			_ = l.applyRelease(was, ask.Answer{}, script.Gone{}, errPanicked)
+		}
+	}()
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -28,8 +36,12 @@ func (l *Lease) Release(ctx context.Context) error {
 	if err == nil && !script.Inside(answer.Reply) && !answer.Resent {
 		gone = l.askGone(ctx)
 	}
+	answered = true
 	return l.applyRelease(was, answer, gone, err)
 }
+
+// errPanicked is of a release whose request panicked.
+var errPanicked = errors.New("redlatch: release: the calling goroutine panicked")
 
 // applyRelease applies the answer to a release, or the error of its request. was is the state before
 // the release, and gone is why Redis does not know the owner, if it does not. It returns what

@@ -34,7 +34,6 @@ func (r *renewal) Due(now clock.Reading) {
 // due is called when the schedule hands the lease over, early or not, and reports whether to extend
 // it now. If so, it has begun.
 func (l *Lease) due(now clock.Reading) bool {
-	outlived := isDone(l.parent) // before mu: it may be the context of another lease
 	l.mu.Lock()
 	left, events := l.leftAt(now)
 	extend := left > 0 && l.leading() == l && !l.pending && l.renews() && !now.Time().Before(l.extendAt(now).Add(-l.slack()))
@@ -44,14 +43,7 @@ func (l *Lease) due(now clock.Reading) bool {
 	if left > 0 {
 		l.reschedule(now)
 	}
-	if extend && outlived {
-		events = append(events, l.outlives(left)...)
-	}
-	others := l.others()
 	l.unlock(events...)
-	if extend {
-		tellOutlived(others)
-	}
 	return extend
 }
 
@@ -133,7 +125,19 @@ func (k *Keeper) extendBatch(extensions []extension, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(k.Closing, limit)
 	defer cancel()
 	missing := func(node, i int) { leases[i].mend(node) } // which takes the lease in again
+	// It is tempting to tell of each extend at once. But a hook may be slow, and the leases after it would
+	// run out though Redis has extended them. For the same reason the schedule tells of no lease that is due.
+	all := make([]news, len(leases))
 	for i, r := range k.Asker.SendAll(ctx, calls, missing) {
-		leases[i].finishExtend(r.Reply, r.Sent, ttls[i], extensions[i].left, r.Err)
+		all[i], _ = leases[i].settleExtend(r.Reply, r.Sent, ttls[i], extensions[i].left, r.Err)
+	}
+	for _, n := range all {
+		n.tell()
+	}
+	for _, l := range leases {
+		l.mu.Lock()
+		together := append(l.others(), l)
+		l.mu.Unlock()
+		tellOutlived(together)
 	}
 }
