@@ -187,7 +187,8 @@ func (l *Lease) settleExtend(reply conn.Reply, sent clock.Reading, ttl, left tim
 	if l.err != nil {
 		err = l.err
 	}
-	return lead.unlockUntold(events), err
+	own, others := lead.unlockUntold(events)
+	return news{lead, own, others}, err
 }
 
 // outcome applies what became of an extend, which was sent for by, to a lease that is held and leads,

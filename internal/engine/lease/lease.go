@@ -233,32 +233,38 @@ func (l *Lease) whyExpired() lock.Reason {
 
 // unlock releases mu and then tells the events, whose hook may call the lease. It tells those of the
 // leases that share its entry, too.
-func (l *Lease) unlock(events ...lock.Event) { l.unlockUntold(events).tell() }
+func (l *Lease) unlock(events ...lock.Event) {
+	own, others := l.unlockUntold(events)
+	l.tellOf(own, others)
+}
 
-// unlockUntold is unlock, but for the hook: the caller tells what it returns.
-func (l *Lease) unlockUntold(events []lock.Event) news {
+// unlockUntold is unlock, but for the hook: the caller has it told what unlockUntold returns.
+func (l *Lease) unlockUntold(events []lock.Event) (own []lock.Event, others []telling) {
 	if l.untold {
 		l.nest.tell(l, events...)
 		events = nil
 	}
-	n := news{l, events, l.nest.collect()}
+	others = l.nest.collect()
 	l.mu.Unlock()
-	return n
+	return events, others
+}
+
+// tellOf tells what happened to the lease, and to others that share its entry.
+func (l *Lease) tellOf(own []lock.Event, others []telling) {
+	defer tellAll(others)
+	for _, e := range own {
+		l.emit(e)
+	}
 }
 
 // news are what a hook is to be told of a lease, and of those that share its entry.
 type news struct {
 	of     *Lease
-	events []lock.Event
+	own    []lock.Event
 	others []telling
 }
 
-func (n news) tell() {
-	defer tellAll(n.others)
-	for _, e := range n.events {
-		n.of.emit(e)
-	}
-}
+func (n news) tell() { n.of.tellOf(n.own, n.others) }
 
 // emit tells the client what has become of a lease. The caller does not hold l.mu, since a hook may
 // call the lease.
