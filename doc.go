@@ -75,7 +75,7 @@
 //
 // # Errors
 //
-// Errors name the lock and the server. Ask them with errors.Is for [ErrTaken] and the other
+// Errors name the lock, and those of requests the server. Ask them with errors.Is for [ErrTaken] and the other
 // variables below, and with errors.As for a [*LostError], a [*KindError], a [*LeftError] of Close,
 // or a [*TakenError]. When MaxWait runs out, the error matches [context.DeadlineExceeded], as when
 // a deadline of your own does. A wait that was cut short matches ErrTaken as well as the error of

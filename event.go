@@ -171,7 +171,7 @@ func (o Outcome) Failed() bool {
 
 // OutcomeOf returns the outcome of an acquisition that returned err. If err matches several
 // outcomes, the one that ended the call counts: a wait that ran out of time on a lock that was
-// taken is a timeout.
+// taken is a timeout, or unreachable if Redis did not answer at that moment.
 func OutcomeOf(err error) Outcome { return Outcome(fault.OutcomeOf(err)) }
 
 // hook is the type of [Options.Hook].

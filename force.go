@@ -14,8 +14,9 @@ import (
 // why. The zero value takes it from all.
 type ForceOptions struct {
 	// Owner is the one holder to take the lock from, as [Holder] tells it; for a [ReentrantMutex]
-	// also the EntryOf of several entries. A call that names one can be repeated: it never hits a
-	// holder that came later. Default all holders.
+	// also the EntryOf of several entries. A call that names one can be repeated: it hits no later
+	// holder of another client. Goroutines that pass a [Mutex] on, and a client with
+	// LockOptions.Linger, keep the owner. Default all holders.
 	Owner string
 
 	// Reason is told to the holder that loses the lock, and to operators that inspect the name

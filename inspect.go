@@ -114,7 +114,8 @@ type Held struct {
 }
 
 // Inspect returns the holders of a name and its waiters, as one consistent picture. A name that is
-// not in use has neither. It changes nothing. The error matches [ErrUnreachable] or [ErrInvalid].
+// not in use has neither. It changes nothing. The error matches [ErrUnreachable] or [ErrInvalid], or
+// is that of ctx or the server's own.
 func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	p, err := c.engine.Survey.Look(ctx, name)
 	if err != nil {
@@ -138,7 +139,7 @@ type ListOptions struct {
 // List visits every name under the prefix that has a holder, a waiter or a count, and those that
 // are in use for what is no lock, each as [Client.Inspect] tells it, in no order. It scans the
 // server's keys in steps, so a name that comes or goes during that may be missed. It ends at the
-// first error, which matches [ErrUnreachable] or [ErrInvalid].
+// first error, which is as that of Inspect.
 //
 // It costs one SCAN for a thousand keys of the server, whatever they are, two scripts for each name
 // in use, many in one batch, and one for each client that it meets. A pattern that is the name of
@@ -196,7 +197,7 @@ func (p Process) describe(client string) string {
 // free permit, a reader that does not wait, a foreign holder, one believed dead and a slot at rest
 // each break it. If a wait has a bound, the cycle ends with it. Within one client Lock refuses most
 // cycles at once: see [ErrDeadlock]. It costs one SCAN for a thousand keys of the server and a
-// script for each client that has something noted; a cycle costs two scripts for each name in it.
+// script or two for each client that has something noted, and some more for each name in a cycle.
 // The error is as that of [Client.List].
 func (c *Client) Deadlocks(ctx context.Context) ([]Deadlock, error) {
 	cycles, err := c.engine.Survey.Deadlocks(ctx)

@@ -94,7 +94,7 @@ const minNodes = 3
 // majority has answered, or ctx is done. Errors are as those of Open: [ErrUnreachable] if most
 // nodes cannot be reached.
 //
-// [Mutex], [Election], [Job] and [SlotPool] work as on one server, with fencing tokens that only
+// [Mutex], [MultiMutex], [Election], [Job] and [SlotPool] work as on one server, with fencing tokens that only
 // grow. The other kinds are refused with an error that matches [ErrInvalid] and
 // [errors.ErrUnsupported]. An acquisition takes one or two round trips, to all nodes at once; a
 // waiter is told when it is worth trying, and is mostly, not always, served in turn.

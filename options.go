@@ -30,13 +30,13 @@ type Options struct {
 	Lock   LockOptions // the defaults for every lock of this client; see [Mutex.With] for one lock alone
 
 	// Heartbeat is how often a client with waiting goroutines says that it is alive and repairs
-	// what was lost: at most once in this time for each name it waits for. A lost message costs a
-	// waiter no more than this. 50ms to 1m. Default 5s.
+	// what was lost: once in this time, give or take a tenth, for each name it waits for, and more
+	// often while it cannot listen. So much does a lost message cost a waiter. 50ms to 1m. Default 5s.
 	Heartbeat time.Duration
 
 	// RequestTimeout is how long one operation keeps asking a server that fails or does not answer,
-	// resending twice or so, before it returns [ErrUnreachable], a third later at most. At least
-	// 10ms; keep it above three round trips. Default 3s.
+	// resending twice or so, before it returns [ErrUnreachable], a third later at most. [Client.List]
+	// and [Client.Deadlocks] scan for as long as their context and the connection allow. At least 10ms; keep it above three round trips. Default 3s.
 	//
 	// One request gets a third of it. One that extends a lease gets half of what is left of the
 	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease. A

@@ -133,7 +133,7 @@ type Reply struct {
 }
 
 // ReplyError is an error that the server answered with, as opposed to no answer at all: the command
-// did not run.
+// did not run, or a script ended there, which may have done a part.
 type ReplyError struct {
 	Text string // as the server sent it: "WRONGTYPE Operation against a key ..."
 }

@@ -20,7 +20,7 @@ func (a *Asker) FailedAt(s Subject, node conn.Conn, op string, err error) error 
 	return fmt.Errorf("redlatch: %s %s %q on %s: %w", op, s.Kind.Name, s.Name, node.Target().Addr, err)
 }
 
-// identify is the operation of Use, which nobody reads: its own refusal is not asked about.
+// identify is the operation of Use. If the server refuses that, Refused asks nothing more.
 const identify = "identify"
 
 // Refused returns the error of a request that the server refused. If a key is of another type, Refused

@@ -101,7 +101,7 @@ var needs = []need{
 	{"sorted sets", "sorted sets with exact scores", Fault, unusable + ": the line of waiters is one"},
 	{"bitmaps", "BITPOS in scripts", Warning, "slot pools cannot be used; all other kinds can"},
 	{"run_id", "INFO with run_id in scripts", Note, "the server cannot be a node of a quorum: after a restart it could not tell that it may have forgotten its votes"},
-	{"PUBLISH", "PUBLISH in scripts", Warning, "waiters are not told, and ask four times a second at best: a hand-over takes up to 250ms"},
+	{"PUBLISH", "PUBLISH in scripts", Warning, "waiters are not told: a hand-over takes up to a heartbeat, 5s"},
 	{"NUMSUB", "PUBSUB NUMSUB in scripts", Note, "a dead waiter is passed over only when its client was not heard of for three heartbeats"},
 	{"SPUBLISH", "SPUBLISH in scripts", Note, "in a cluster, grants go over plain channels, to all of its nodes"},
 }

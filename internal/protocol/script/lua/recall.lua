@@ -10,7 +10,7 @@
 -- Cost  3 commands, and one if there are owners
 
 local listeners = redis.pcall('PUBSUB', 'NUMSUB', ARGV[1])
-local refused -- a key of another type tells nothing, and keeps nothing else from the person who looks
+local refused -- not for a key of another type, which tells nothing
 local function read(...)
   local reply = redis.pcall(...)
   if type(reply) ~= 'table' or not reply.err then return reply end
