@@ -4,8 +4,8 @@ import "sync"
 
 // Counts is the waits for counts of a client.
 type Counts struct {
-	mu  sync.Mutex // guards all; a leaf
-	all map[*Count]struct{}
+	mu  sync.Mutex                     // guards all; a leaf
+	all map[string]map[*Count]struct{} // by the key of the count
 }
 
 // Count is one wait for the count of a round. Both channels have room for one.
@@ -22,9 +22,12 @@ func (cs *Counts) Add(key string, round int64) *Count {
 	defer cs.mu.Unlock()
 	w := &Count{key: key, round: round, Zero: make(chan struct{}, 1), News: make(chan struct{}, 1)}
 	if cs.all == nil {
-		cs.all = make(map[*Count]struct{})
+		cs.all = make(map[string]map[*Count]struct{})
 	}
-	cs.all[w] = struct{}{}
+	if cs.all[key] == nil {
+		cs.all[key] = make(map[*Count]struct{})
+	}
+	cs.all[key][w] = struct{}{}
 	return w
 }
 
@@ -32,46 +35,47 @@ func (cs *Counts) Add(key string, round int64) *Count {
 func (cs *Counts) Remove(w *Count) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	delete(cs.all, w)
+	if delete(cs.all[w.key], w); len(cs.all[w.key]) == 0 {
+		delete(cs.all, w.key)
+	}
 }
 
 // waits reports whether there is a wait for the count with this key.
 func (cs *Counts) waits(key string) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	for w := range cs.all {
-		if w.key == key {
-			return true
-		}
-	}
-	return false
+	return len(cs.all[key]) > 0
 }
 
 // hear takes a message that the count of a round is zero. Those that wait for another round of it
 // ask.
 func (cs *Counts) hear(key string, round int64) {
-	cs.wake(func(w *Count) chan struct{} {
-		switch {
-		case w.key != key:
-			return nil
-		case w.round == round:
-			return w.Zero
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for w := range cs.all[key] {
+		if w.round == round {
+			tell(w.Zero)
+		} else {
+			tell(w.News)
 		}
-		return w.News
-	})
+	}
 }
 
 // askAll has all ask: messages may have been missed.
-func (cs *Counts) askAll() { cs.wake(func(w *Count) chan struct{} { return w.News }) }
-
-// wake sends to the channel of each wait that choose returns.
-func (cs *Counts) wake(choose func(*Count) chan struct{}) {
+func (cs *Counts) askAll() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	for w := range cs.all {
-		select {
-		case choose(w) <- struct{}{}:
-		default: // none, or it is told already
+	for _, waits := range cs.all {
+		for w := range waits {
+			tell(w.News)
 		}
+	}
+}
+
+// tell sends to a channel that has room for one, unless it is told already.
+func tell(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }

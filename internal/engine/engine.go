@@ -136,11 +136,6 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 	if e.Quorum != nil {
 		contest = ballot.New(e.Quorum, e.RequestTimeout, now)
 		e.epochs = quorum.NewEpochs(e.Quorum)
-		e.Quorum.Lost = func(node int, call conn.Call) {
-			if script.Releases(call) {
-				e.Cleanup.Add(node, call, 0, lock.MaxTTL)
-			}
-		}
 	}
 	e.Survey = &survey.Survey{
 		Asker: e.Asker, Conn: c, Quorum: e.Quorum, Prefix: e.Prefix, Timeout: e.RequestTimeout, LiveFor: e.LiveFor(), Now: now,

@@ -29,15 +29,16 @@ const (
 
 // sweep is the state of one run.
 type sweep struct {
-	p      *Poller
-	busy   time.Duration // spent on requests since the last pause
-	asked  time.Time     // when the names that viewers have open were last looked at
-	rested time.Time     // when they may be looked at again
-	seen   time.Time     // when the nodes were
-	sought time.Time     // when deadlocks were last looked for
-	shown  time.Time     // when what the first look has found so far was last shown
-	hot    []string      // the busiest names, if the pause is so long that they are looked at again in it
-	failed bool          // the last look at all names did
+	p       *Poller
+	busy    time.Duration // spent on requests since the last pause
+	asked   time.Time     // when the names that viewers have open were last looked at
+	rested  time.Time     // when they may be looked at again
+	reading time.Duration // how long the journal took the last time
+	seen    time.Time     // when the nodes were
+	sought  time.Time     // when deadlocks were last looked for
+	shown   time.Time     // when what the first look has found so far was last shown
+	hot     []string      // the busiest names, if the pause is so long that they are looked at again in it
+	failed  bool          // the last look at all names did
 }
 
 // lasts returns how long the poller rests after a look at all names.
@@ -287,32 +288,56 @@ func (s *sweep) open(others []string) {
 	})
 }
 
-// read returns the records that viewers look at, and whether any of them is new.
+// read returns the records that viewers look at, and whether any of them is new. It reads the journal
+// once for several: each read of a name of which the journal tells little goes through all of it.
 func (s *sweep) read(ctx context.Context, last map[string]*Record) (records map[string]*Record, fresh bool) {
 	records = make(map[string]*Record)
+	due := make(map[string]*Record)
+	var q redlatch.JournalQuery
 	for _, name := range s.p.records() {
-		known := last[name]
-		if known != nil && time.Since(known.Read) < reread {
+		if known := last[name]; known != nil && time.Since(known.Read) < max(reread, share*s.reading) {
 			records[name] = known
 			continue
 		}
-		q := redlatch.JournalQuery{Last: recent}
-		if name != "" {
-			q = redlatch.JournalQuery{Pattern: keys.Escape(name), Last: ofName}
+		due[name] = &Record{Read: time.Now()}
+		if q = queryOf(name); len(due) > 1 {
+			q = redlatch.JournalQuery{}
 		}
-		r := &Record{Read: time.Now()}
-		for e, err := range s.p.source.Journal(ctx, q) {
-			if err != nil {
-				r.Err = err
-				break
+	}
+	if len(due) == 0 {
+		return records, false
+	}
+	begun := time.Now()
+	var failed error
+	for e, err := range s.p.source.Journal(ctx, q) {
+		if failed = err; err != nil {
+			break
+		}
+		for name, r := range due {
+			if name == "" || name == e.Name {
+				r.Entries = append(r.Entries, e)
 			}
-			r.Entries = append(r.Entries, e)
 		}
+	}
+	if failed == nil {
+		s.reading = time.Since(begun)
+	}
+	for name, r := range due {
+		r.Err = failed
+		r.Entries = slices.Clone(r.Entries[max(0, len(r.Entries)-queryOf(name).Last):])
 		slices.Reverse(r.Entries)
-		if r.Err != nil && known != nil {
+		if known := last[name]; failed != nil && known != nil {
 			r.Entries = known.Entries
 		}
-		records[name], fresh = r, true
+		records[name] = r
 	}
-	return records, fresh
+	return records, true
+}
+
+// queryOf returns what asks for the record of a name; of all with "".
+func queryOf(name string) redlatch.JournalQuery {
+	if name == "" {
+		return redlatch.JournalQuery{Last: recent}
+	}
+	return redlatch.JournalQuery{Pattern: keys.Escape(name), Last: ofName}
 }

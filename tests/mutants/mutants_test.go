@@ -401,7 +401,7 @@ var mutants = []mutant{
 	breaks("pace of a waiter that has left", "internal/engine/line/poll.go",
 		"	p.ttl = math.MaxInt64\n", "	_ = math.MaxInt64\n", "TestPaceOfTheShortestThatWaits"),
 	breaks("outage of one waiter that all are told of", "internal/engine/line/grants.go",
-		"if !w.poller.hasPlaceLocked() {", "if true {", "TestPlaceThatIsRefused"),
+		"if w.poller.placed == 0 {", "if true {", "TestPlaceThatIsRefused"),
 	breaks("late heartbeat that tells a holder of a waiter", "internal/protocol/script/lua/await.lua",
 		"if keep_line() then", "keep_line() if true then", "TestLateHeartbeatTellsNoHolder"),
 	breaks("word of a force that is not so, and is believed for ever", "internal/engine/lease/extend.go",

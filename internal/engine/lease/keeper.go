@@ -3,6 +3,7 @@ package lease
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redlatch/redlatch/internal/base/recent"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -23,6 +24,9 @@ type Keeper struct {
 	early   recent.Set           // owners that were told to be taken by force, and had no lease then
 	shelf   shelf
 	inside  map[entrance]*visit // owners of reentrant mutexes
+
+	rechecks  map[string]bool // the keys of which Recheck has been told, and not looked yet
+	rechecked time.Time       // when it looked last
 
 	released recall
 }

@@ -163,6 +163,7 @@ func TestRecheck(t *testing.T) {
 		if n := h.server.Count("renew"); n != 0 {
 			t.Errorf("%d extends for a message of another lock, want none", n)
 		}
+		time.Sleep(together)
 		h.Recheck("p:a")
 		synctest.Wait()
 		if n := h.server.Count("renew"); n != 1 {

@@ -31,7 +31,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
-	answer, err := l.keeper.Asker.AskHearing(ctx, l.lock.Subject, "release", l.releasing(""), l.hearingMisses())
+	call := l.releasing("")
+	answer, err := l.keeper.Asker.AskHearing(ctx, l.lock.Subject, "release", call, l.heedRelease(call))
 	var gone script.Gone
 	if err == nil && !script.Inside(answer.Reply) && !answer.Resent {
 		gone = l.askGone(ctx)

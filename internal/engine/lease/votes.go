@@ -51,20 +51,22 @@ func (l *Lease) missedBy(node int, votes *ballot.Round) {
 	}
 }
 
-// hearingMisses returns what hears the answers of the nodes to a release, and notes which nodes miss
-// the owner. It returns nil if all votes have come.
-func (l *Lease) hearingMisses() func(node int, said conn.Result) {
-	if !l.keeper.Quorum {
+// heedRelease returns what hears the answers of the nodes of a quorum to a release. It leaves the release of
+// a node that gave none to the clean-up, for as long as the lease may last there, and notes which nodes
+// miss the owner.
+func (l *Lease) heedRelease(call conn.Call) func(node int, said conn.Result) {
+	k := l.keeper
+	if !k.Quorum {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	votes := l.votes
-	if votes == nil {
-		return nil
-	}
+	votes, keep := l.votes, max(l.lock.TTL+l.lock.Extra, l.longest, k.LiveFor)
 	return func(node int, said conn.Result) {
-		if said.Err != nil || !script.Inside(said.Reply) {
+		if said.Err != nil {
+			k.Cleanup.Add(node, call, 0, keep)
+		}
+		if votes != nil && (said.Err != nil || !script.Inside(said.Reply)) {
 			l.missedBy(node, votes)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
 // The watchdog extends leases and ends those whose deadline passed. It has no goroutine of its own:
@@ -51,9 +52,39 @@ func (l *Lease) due(now clock.Reading) bool {
 // that one of them was taken by force, or is waited for. No lease is extended more than once in a
 // heartbeat for that, however often connections break, but for one whose extend was under way then:
 // it is extended again.
+//
+// A node of a cluster that is back has many keys, and a client may have many leases. So there is one
+// look for all keys that come within a quarter of a second.
 func (k *Keeper) Recheck(key string) {
+	k.mu.Lock()
+	now := k.Now().Time()
+	wait, first := min(together-now.Sub(k.rechecked), together), len(k.rechecks) == 0
+	if first {
+		k.rechecks = make(map[string]bool)
+	}
+	k.rechecks[key] = true
+	k.mu.Unlock()
+	switch {
+	case first && wait <= 0:
+		k.recheck()
+	case first:
+		k.Spawn(func() {
+			retry.Sleep(k.Closing, wait)
+			k.recheck()
+		})
+	}
+}
+
+const together = 250 * time.Millisecond
+
+// recheck is Recheck of the keys that have come.
+func (k *Keeper) recheck() {
+	k.mu.Lock()
+	keys := k.rechecks
+	k.rechecks, k.rechecked = nil, k.Now().Time()
+	k.mu.Unlock()
 	for _, l := range k.All() {
-		if key == "" || key == l.lock.Keys.State() {
+		if keys[""] || keys[l.lock.Keys.State()] {
 			l.hasten()
 		}
 	}

@@ -61,7 +61,7 @@ func (ln *Line) Place(w *Waiter, s script.Standing, a ask.Answer) bool {
 		ln.endLocked(w, w.grantOf(s, a))
 		return false
 	}
-	w.arrival, w.asking = s.Arrival, false
+	w.setPlaceLocked(s.Arrival, false)
 	w.sentAt, w.fence = a.Sent, s.Fence
 	w.poller.inside = lock.OccupantAt(s.Occupant, s.Remaining, ln.Now())
 	if s.First { // else another waiter of the poller may be the first, and goes on listening
@@ -128,7 +128,8 @@ func (ln *Line) restoreLocked(w *Waiter) {
 		s.MarkUncounted()
 	}
 	w.ticket, w.address = ln.Ticket(w.lock, w.owner)
-	w.asking, w.sentAt, w.fence = true, ln.Now(), 0
+	w.setPlaceLocked(w.arrival, true)
+	w.sentAt, w.fence = ln.Now(), 0
 	ln.byOwner[w.owner] = w
 	owner, ticket, address, arrival := w.owner, w.ticket, w.address, w.arrival
 	ln.Spawn(func() {
@@ -154,7 +155,7 @@ func (ln *Line) restoreLocked(w *Waiter) {
 				return
 			}
 			ln.mu.Lock()
-			if !w.poller.hasPlaceLocked() { // else its polls tell
+			if w.poller.placed == 0 { // else its polls tell
 				w.poller.noteLocked(err)
 			}
 			ln.mu.Unlock()

@@ -25,6 +25,7 @@ type Line struct {
 	pollers   map[lockID]*poller
 	cancelled map[string]cancelled // lately, by owner
 	order     []string             // their owners, in the order in which they were cancelled
+	forget    schedule.Entry       // for the first of them
 }
 
 // Needs is what the line of a client uses.
@@ -52,9 +53,11 @@ type Needs struct {
 
 // New returns the Line of a client that waits for nothing.
 func New(n Needs) *Line {
-	return &Line{
+	ln := &Line{
 		Needs: n, byOwner: make(map[string]*Waiter), pollers: make(map[lockID]*poller), cancelled: make(map[string]cancelled),
 	}
+	ln.forget.Owner = (*forgetter)(ln)
+	return ln
 }
 
 // Subscription returns the subscription by which grants of a lock are heard.

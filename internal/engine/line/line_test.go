@@ -25,6 +25,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/notes"
 	"github.com/redlatch/redlatch/internal/testkit/answers"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // inLine runs a test of a Line over a server, in virtual time.
@@ -501,5 +502,19 @@ func TestHeartbeatBesideANewWaiter(t *testing.T) {
 		}
 		ln.Cancel(w)
 		ln.Cancel(next)
+	})
+}
+
+// TestCancelledAreForgotten: waiters that gave up are remembered for as long as a grant may come.
+func TestCancelledAreForgotten(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, _ *answers.Server) {
+		for range 1000 {
+			w, _ := enter(ln, mutex(t), time.Minute)
+			ln.Cancel(w)
+		}
+		time.Sleep(ln.LiveFor + time.Minute)
+		ln.mu.Lock()
+		defer ln.mu.Unlock()
+		check.Equal(t, len(ln.cancelled), 0, "waiters that are remembered")
 	})
 }

@@ -33,6 +33,7 @@ type poller struct {
 	lock    *lock.Lock    // that of the first waiter
 	ttl     time.Duration // the shortest of the waiters' at the last poll, and of those that came since
 	waiters map[*Waiter]struct{}
+	placed  int // of them, those in line
 	entry   schedule.Entry
 	polling bool          // a poll is under way
 	outage  error         // why the last poll failed; nil if it did not
@@ -99,6 +100,9 @@ func (ln *Line) removeLocked(w *Waiter) {
 	}
 	delete(ln.byOwner, w.owner)
 	delete(w.poller.waiters, w)
+	if w.inLineLocked() {
+		w.poller.placed--
+	}
 	if len(w.poller.waiters) == 0 {
 		for _, stop := range w.poller.heeding {
 			stop()
@@ -177,20 +181,19 @@ func (ln *Line) Watch(w *Waiter) (news <-chan struct{}, outage error) {
 	return p.news, p.outage
 }
 
-// hasPlaceLocked reports whether one of the waiters is in line, as far as is known. The caller holds
-// ln.mu.
-func (p *poller) hasPlaceLocked() bool {
-	for w := range p.waiters {
-		if w.inLineLocked() {
-			return true
-		}
-	}
-	return false
-}
-
 // inLineLocked reports whether Redis has told the waiter's place, and it is not being asked for again.
 // The caller holds ln.mu.
 func (w *Waiter) inLineLocked() bool { return w.arrival != 0 && !w.asking }
+
+// setPlaceLocked notes the waiter's place in line, or that it is being asked for. The caller holds ln.mu.
+func (w *Waiter) setPlaceLocked(arrival int64, asking bool) {
+	if w.inLineLocked() {
+		w.poller.placed--
+	}
+	if w.arrival, w.asking = arrival, asking; w.inLineLocked() {
+		w.poller.placed++
+	}
+}
 
 // noteLocked notes that a request for the waiters of a poller failed, or with nil that Redis
 // answered one. The caller holds ln.mu.
@@ -219,13 +222,34 @@ func (ln *Line) markCancelled(w *Waiter, now, until time.Time) (owner, ticket st
 	defer ln.mu.Unlock()
 	ln.removeLocked(w)
 	w.gaveUp = true
-	for len(ln.order) > 0 && ln.cancelled[ln.order[0]].until.Before(now) {
+	ln.cancelled[w.owner] = cancelled{w.ticket, w.lock, until}
+	ln.order = append(ln.order, w.owner)
+	ln.forgetLocked(now)
+	return w.owner, w.ticket, w.arrival
+}
+
+// forgetter is a Line as the schedule knows it: it forgets waiters that gave up.
+type forgetter Line
+
+// Due implements [schedule.Owner].
+func (f *forgetter) Due(now clock.Reading) {
+	ln := (*Line)(f)
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.forgetLocked(now.Time())
+}
+
+// forgetLocked forgets the waiters whose requests cannot arrive any more. The caller holds ln.mu.
+func (ln *Line) forgetLocked(now time.Time) {
+	for len(ln.order) > 0 && !now.Before(ln.cancelled[ln.order[0]].until) {
 		delete(ln.cancelled, ln.order[0])
 		ln.order = ln.order[1:]
 	}
-	ln.cancelled[w.owner] = cancelled{w.ticket, w.lock, until}
-	ln.order = append(ln.order, w.owner)
-	return w.owner, w.ticket, w.arrival
+	if len(ln.order) == 0 { // after a burst
+		ln.cancelled, ln.order = make(map[string]cancelled), nil
+		return
+	}
+	ln.Schedule.Advance(&ln.forget, ln.cancelled[ln.order[0]].until)
 }
 
 // wasCancelled returns the waiter of this owner that gave up lately. Its lock is nil if there is

@@ -142,31 +142,43 @@ func (g *Graph) knotLocked(id uint64) (first *wait, knot []*wait) {
 	if first == nil {
 		return nil, nil
 	}
-	kept := make(map[*wait][]*wait) // by each, the waits that it keeps waiting
-	met := map[*wait]bool{first: true}
-	for todo := []*wait{first}; len(todo) > 0; todo = todo[1:] {
-		w := todo[0]
-		for other := range g.holding[w.lock.Keys.State()] {
-			if !other.keeps(w.lock) {
+	met := make(map[*wait]bool)
+	waiting := make(map[string][]*wait) // those that were met, and the first, by the latch that they wait for
+	var todo []string                   // latches, each once: many may wait for one under leases on another
+	visit := func(w *wait) {
+		key := w.lock.Keys.State()
+		if waiting[key] = append(waiting[key], w); len(waiting[key]) == 1 {
+			todo = append(todo, key)
+		}
+	}
+	visit(first)
+	for ; len(todo) > 0; todo = todo[1:] {
+		for other := range g.holding[todo[0]] {
+			if met[other] || !other.keeps(waiting[todo[0]][0].lock) {
 				continue
 			}
-			kept[other] = append(kept[other], w)
-			if !met[other] {
-				met[other] = true
-				todo = append(todo, other)
+			if met[other] = true; other != first {
+				visit(other)
 			}
 		}
 	}
-	if len(kept[first]) == 0 {
+	if !met[first] {
 		return first, nil
 	}
 	knot = []*wait{first}
-	in := map[*wait]bool{first: true}
+	in, done := map[*wait]bool{first: true}, make(map[string]bool)
 	for i := 0; i < len(knot); i++ {
-		for _, w := range kept[knot[i]] {
-			if !in[w] {
-				in[w] = true
-				knot = append(knot, w)
+		for _, h := range knot[i].holds {
+			key := h.Lock().Keys.State()
+			if done[key] || !h.SeemsHeld() {
+				continue
+			}
+			done[key] = true
+			for _, w := range waiting[key] {
+				if !in[w] {
+					in[w] = true
+					knot = append(knot, w)
+				}
 			}
 		}
 	}

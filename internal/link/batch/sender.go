@@ -254,6 +254,7 @@ func (s *Sender) remove() (batch []*call) {
 	s.full = n < len(s.queue)
 	switch {
 	case s.full:
+		clear(s.queue[:n]) // the array is there for longer
 		s.queue = s.queue[n:]
 	case cap(s.queue) > maxInFlight: // after a burst
 		s.queue = nil

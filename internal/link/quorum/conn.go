@@ -23,10 +23,6 @@ type Conn struct {
 	timeout   time.Duration
 	flights   flights // requests to single nodes
 	couriers  []courier
-
-	// Lost is called for each call of Eval to which a node gave no answer, or an error, on a
-	// goroutine that Close waits for. It must not block. Set it before use.
-	Lost func(node int, call conn.Call)
 }
 
 // New is the connection to these nodes, each of which has that long for an answer.
@@ -67,15 +63,6 @@ func (q *Conn) Send(ctx context.Context, heard func(Answer), calls ...conn.Call)
 	}
 }
 
-// tellLost calls Lost for the calls to which a node gave no answer, or an error.
-func (q *Conn) tellLost(a Answer, calls []conn.Call) {
-	for i, r := range a.Results {
-		if r.Err != nil && q.Lost != nil {
-			q.Lost(a.Node, calls[i])
-		}
-	}
-}
-
 // Each is Send that returns the channel of the answers, one from each node.
 func (q *Conn) Each(ctx context.Context, calls ...conn.Call) <-chan Answer {
 	answers := make(chan Answer, len(q.nodes))
@@ -104,7 +91,6 @@ func (q *Conn) EvalHearing(ctx context.Context, heard func(Answer), calls ...con
 		if heard != nil {
 			heard(a)
 		}
-		q.tellLost(a, calls)
 	}, calls...)
 	select {
 	case <-p.settled:
