@@ -304,7 +304,7 @@ var mutants = []mutant{
 	breaks("size that only the dead know, which Available minds", "semaphore.go",
 		"used := len(info.Holders) > 0 ||", "used := true ||", "TestAvailableOfWhatOnlyTheDeadKnow"),
 	breaks("several names that are given back one after the other", "internal/engine/acquire/several.go",
-		"		releases.Go(func() {", "		func(f func()) { f() }(func() {", "TestMultiGivesBackAtOnce"),
+		"		all.Go(func() {", "		func(f func()) { f() }(func() {", "TestMultiGivesBackAtOnce"),
 	breaks("count that is taken for zero when it is gone", "internal/protocol/script/lua/countdown_wait.lua",
 		"if not s or round > 0 and (round < s.first or round > s.round) then return {0} end",
 		"if not s and round == 0 then return {0} end if not s or round > 0 and round < s.first then return {1, 0, round, 0} end",
