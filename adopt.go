@@ -25,8 +25,7 @@ import (
 // before, or the lock was released, taken by force or deleted. It matches [ErrInvalid] if the text
 // names no lease, or an option is refused, and [ErrWrongKind] if the name is in use for something
 // else by now. If it matches [ErrUnreachable] or [ErrNotReplicated], or is that of ctx, the text may
-// be used up. Then the lock is released in the background, and another call with the text gets
-// ErrNotHeld.
+// be used up. Then the lock is released in the background, and another call gets ErrNotHeld.
 func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (*Lease, error) {
 	t, err := lock.ParseText(text)
 	if err != nil {

@@ -132,9 +132,9 @@ func (e *LeftError) Error() string {
 		count, strings.Join(all, ", "))
 }
 
-// lend returns the lease for the program, which has been acquired; nil for nil. Nothing of the client
-// refers to it. So with Options.TraceLeases, it is collected when the program forgets it, and then
-// the hook is told. The lease goes on.
+// lend returns the lease for the program, which has been acquired; nil for nil. Nothing of the
+// client refers to it. So with Options.TraceLeases, it is collected when the program forgets it,
+// and then the hook is told. The lease goes on.
 func (c *Client) lend(l *lease.Lease) *Lease {
 	if l == nil {
 		return nil

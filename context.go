@@ -91,8 +91,7 @@ func labelsIn(ctx context.Context) map[string]string {
 // WithHeld returns a context that says under which leases of a parent process a caller works, which
 // the parent keeps until this process ends. If an acquisition under the context waits,
 // [Waiter].Holds tells them, at most 64, and [Client.Deadlocks] finds cycles through them. Lock
-// itself looks at leases of its own client alone. `redlatch run` passes on what it holds in this
-// way.
+// itself looks at leases of its own client alone. So does `redlatch run` with what it holds.
 func WithHeld(ctx context.Context, held ...Held) context.Context {
 	before, _ := ctx.Value(elsewhereKey{}).([]Held)
 	return context.WithValue(ctx, elsewhereKey{}, slices.Concat(before, held))

@@ -37,8 +37,7 @@ const (
 	maxExpiry     = 366 * 24 * time.Hour
 )
 
-// CountDownLatch returns the latch of that name. The lease options of the client do not matter to
-// it.
+// CountDownLatch returns the latch of that name. The lease options of the client do not matter.
 func (c *Client) CountDownLatch(name string) *CountDownLatch {
 	return &CountDownLatch{named{newLatch(c, script.Countdown, name)}}
 }
@@ -93,8 +92,7 @@ func (d *CountDownLatch) CountDown(ctx context.Context) (left int64, err error) 
 
 // CountDownOnce is CountDown for what has a name, such as a worker or a part of the work. Of all
 // calls with the same id, in any process, one counts in a round. So it may be called again after
-// any error, and by a restarted worker. The id is at most 256 bytes of valid UTF-8 without control
-// characters.
+// any error, and by a restarted worker. The id is at most 256 bytes of UTF-8 without control characters.
 func (d *CountDownLatch) CountDownOnce(ctx context.Context, id string) (left int64, err error) {
 	if id == "" {
 		return 0, invalid("the id of a count is empty: use CountDown for what has no name")

@@ -146,8 +146,7 @@ func (e *KindError) Unwrap() error { return ErrWrongKind }
 
 // TakenError says that a lock was not free, and names its holder, as far as that is known without
 // another request. Every error that matches [ErrTaken] is one, and matches [ErrExhausted] or
-// [ErrLineFull] where that is so. [TakenError.Describe] asks Redis for more: the process, and for
-// how long.
+// [ErrLineFull] where that is so. [TakenError.Describe] asks Redis for the process, and since when.
 type TakenError struct {
 	Kind string // of the lock, such as "mutex"
 	Name string // of the lock

@@ -75,8 +75,8 @@ const (
 )
 
 // Event is one thing that happened to a lock of this client: what metrics, traces and logs are made
-// of. [Options.Hook] receives it. Fields that do not apply are zero. The kinds are mutex, reentrant,
-// rwmutex, semaphore, slotpool, election and job; a [MultiMutex] acquires mutexes.
+// of. [Options.Hook] receives it. Fields that do not apply are zero. The kinds are mutex,
+// reentrant, rwmutex, semaphore, slotpool, election and job; a [MultiMutex] acquires mutexes.
 type Event struct {
 	Type      EventType
 	ID        uint64        // of the attempt and of its lease; no other of this process has it
@@ -139,8 +139,8 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(fields...)
 }
 
-// Outcome says how an acquisition ended, in one word: what metrics and logs count by. The values do
-// not change.
+// Outcome says how an acquisition ended, in one word, for metrics and logs. The values do not
+// change.
 type Outcome string
 
 // The outcomes of an acquisition.

@@ -70,7 +70,8 @@ type Holder struct {
 	Value    string            // of a leader
 
 	// EntryOf is the owner that entered a reentrant mutex. Holders with the same are its entries in
-	// Redis: as a rule one for each client, however often that has entered. [Client.Leases] tells each.
+	// Redis: as a rule one for each client, however often that has entered. [Client.Leases] tells
+	// each.
 	EntryOf string
 }
 
@@ -114,8 +115,8 @@ type Held struct {
 }
 
 // Inspect returns the holders of a name and its waiters, as one consistent picture. A name that is
-// not in use has neither. It changes nothing. The error matches [ErrUnreachable] or [ErrInvalid], or
-// is that of ctx or the server's own.
+// not in use has neither. It changes nothing. The error matches [ErrUnreachable] or [ErrInvalid],
+// or is that of ctx or the server's own.
 func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	p, err := c.engine.Survey.Look(ctx, name)
 	if err != nil {

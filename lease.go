@@ -20,20 +20,20 @@ import (
 // A lease is held until it is released or lost, or handed on by [Lease.Detach]. It is lost when its
 // deadline passes without an extend that Redis confirmed, or as soon as Redis says that it is gone.
 // The deadline is the lock's TTL after the moment *before* the last confirmed request was sent,
-// less a hundredth of the TTL and 2ms for clocks that differ. Until the first extend of a lease that
-// was handed over, it is three Options.Heartbeat after that moment if the TTL is longer. Time is measured by the monotonic and
-// by the wall clock, and the one that went further counts. So this process gives the lease up
-// before Redis does. Between the last check and the write, a process can still be suspended for any
-// length of time: pass [Lease.Token] along with every write, and let the resource refuse tokens
-// older than the newest it has seen.
+// less a hundredth of the TTL and 2ms for clocks that differ. Until the first extend of a lease
+// that was handed over, it is three Options.Heartbeat after that moment if the TTL is longer. Time
+// is measured by the monotonic and by the wall clock, and the one that went further counts. So this
+// process gives the lease up before Redis does. Between the last check and the write, a process can
+// still be suspended for any length of time: pass [Lease.Token] along with every write, and let the
+// resource refuse tokens older than the newest it has seen.
 type Lease struct{ core *lease.Lease }
 
 // Name is the name of the lock.
 func (l *Lease) Name() string { return l.core.Lock().Name }
 
 // Owner returns the name of this acquisition in Redis: `GET` shows it for a mutex that is held.
-// Only entries of a [ReentrantMutex], goroutines that pass a [Mutex] on among themselves, and leases
-// on a lock that the client kept (LockOptions.Linger) share one.
+// Only entries of a [ReentrantMutex], goroutines that pass a [Mutex] on among themselves, and
+// leases on a lock that the client kept (LockOptions.Linger) share one.
 func (l *Lease) Owner() string { return l.core.NamedOwner() }
 
 // Context returns the context to run the work under. It is done when the lease is released,
@@ -49,8 +49,8 @@ func (l *Lease) Context() context.Context { return l.core.Context() }
 
 // Token returns the fencing token of this acquisition, which is larger than that of every earlier
 // acquisition of the name, with the exceptions that docs/guarantees.md has under Tokens. Entries of
-// one owner of a [ReentrantMutex] share it. Token returns 0 once the lease is not held, which every resource that
-// checks tokens refuses.
+// one owner of a [ReentrantMutex] share it. Token returns 0 once the lease is not held, which every
+// resource that checks tokens refuses.
 func (l *Lease) Token() int64 {
 	if !l.Held() {
 		return 0
@@ -58,8 +58,7 @@ func (l *Lease) Token() int64 {
 	return l.core.Number()
 }
 
-// Held reports whether the lease is held at this moment. If it returns false, Context is done
-// already.
+// Held reports whether the lease is held at this moment. If it is not, Context is done already.
 func (l *Lease) Held() bool { return l.core.Held() }
 
 // Remaining returns how long the lease is sure to last without another extend. It returns 0 if the
@@ -96,8 +95,9 @@ func (l *Lease) Extend(ctx context.Context) error { return l.core.Extend(ctx) }
 // [Client.Adopt] sets the TTL of its options, also if that is shorter.
 //
 // The error is as that of [Lease.Extend]. It matches [ErrMaxHold] if d is longer than the TTL and
-// reaches beyond LockOptions.MaxHold, and [ErrInvalid] if d cannot be. Over a quorum, more than the TTL is refused
-// with ErrInvalid and errors.ErrUnsupported: a node that restarts would have to rest for so long.
+// reaches beyond LockOptions.MaxHold, and [ErrInvalid] if d cannot be. Over a quorum, more than the
+// TTL is refused with ErrInvalid and errors.ErrUnsupported: a node that restarts would have to rest
+// for so long.
 func (l *Lease) ExtendTo(ctx context.Context, d time.Duration) error { return l.core.ExtendTo(ctx, d) }
 
 // Release gives the lock up and lets in the waiter that is next in line, but not before
@@ -122,10 +122,11 @@ func (l *Lease) Release(ctx context.Context) error { return l.core.Release(ctx) 
 // and Release does nothing and returns nil.
 //
 // Detach sends a [Lease.Extend] first. If that fails, so does Detach, with the same error, and the
-// lease is lost, or still held: in jeopardy, unless it has reached its MaxHold. Call Detach again, or Release. There is one
-// exception: if the acquisition had to be sent twice, the lease gets another owner after that, and
-// if that request gets no answer, the lease has ended, and is released in the background. An entry
-// of a [ReentrantMutex] beside others of its client enters Redis by itself first, with one request.
+// lease is lost, or still held: in jeopardy, unless it has reached its MaxHold. Call Detach again,
+// or Release. There is one exception: if the acquisition had to be sent twice, the lease gets
+// another owner after that, and if that request gets no answer, the lease has ended, and is
+// released in the background. An entry of a [ReentrantMutex] beside others of its client enters
+// Redis by itself first, with one request.
 //
 // The text is one printable word without quotes or blanks, some 150 bytes and at most 4096, safe in
 // a file, an environment variable or on a command line. Keep it as you would a key: a program that

@@ -31,8 +31,7 @@ type MultiMutex struct {
 	invalid error
 }
 
-// MultiMutex returns the mutexes of these names, 1 to 256, as one. A name that is given twice
-// counts once.
+// MultiMutex returns the mutexes of these names, 1 to 256, as one. A name given twice counts once.
 func (c *Client) MultiMutex(names ...string) *MultiMutex {
 	m := &MultiMutex{client: c, names: slices.Clone(names)}
 	slices.Sort(m.names)
@@ -189,8 +188,7 @@ func (l *MultiLease) Token(name string) int64 {
 	return 0
 }
 
-// Held reports whether all the names are held at this moment. When it returns false, Context is
-// done already.
+// Held reports whether all the names are held at this moment. If not, Context is done already.
 func (l *MultiLease) Held() bool { return l.Err() == nil }
 
 // Err returns nil while all the names are held, and otherwise the error of the first name that is

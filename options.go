@@ -31,12 +31,14 @@ type Options struct {
 
 	// Heartbeat is how often a client with waiting goroutines says that it is alive and repairs
 	// what was lost: once in this time, give or take a tenth, for each name it waits for, and more
-	// often while it cannot listen. So much does a lost message cost a waiter. 50ms to 1m. Default 5s.
+	// often while it cannot listen. So much does a lost message cost a waiter. 50ms to 1m. Default
+	// 5s.
 	Heartbeat time.Duration
 
 	// RequestTimeout is how long one operation keeps asking a server that fails or does not answer,
-	// resending twice or so, before it returns [ErrUnreachable], a third later at most. [Client.List]
-	// and [Client.Deadlocks] scan for as long as their context and the connection allow. At least 10ms; keep it above three round trips. Default 3s.
+	// resending twice or so, before it returns [ErrUnreachable], a third later at most.
+	// [Client.List] and [Client.Deadlocks] scan for as long as their context and the connection
+	// allow. At least 10ms; keep it above three round trips. Default 3s.
 	//
 	// One request gets a third of it. One that extends a lease gets half of what is left of the
 	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease. A
@@ -119,8 +121,8 @@ const (
 	Off Switch = -1
 )
 
-// None is for MaxWait, MaxWaiters, MaxHold, MinHold, Linger and Replicas of [LockOptions]: it drops the
-// default of the client for one lock.
+// None is for MaxWait, MaxWaiters, MaxHold, MinHold, Linger and Replicas of [LockOptions]: it drops
+// the default of the client for one lock.
 const None = -1
 
 // LockOptions say how a lock is held and how it is waited for. A zero field takes the default: that
@@ -185,8 +187,8 @@ type LockOptions struct {
 	// may be promoted. Default 0.
 	Replicas int
 
-	// MaxWait bounds the time that Lock waits in line. A deadline of Lock's context bounds the work,
-	// too, since that is the parent of the lease's context. Default no bound.
+	// MaxWait bounds the time that Lock waits in line. A deadline of Lock's context bounds the
+	// work, too, since that is the parent of the lease's context. Default no bound.
 	MaxWait time.Duration
 
 	// MaxWaiters bounds the line. If so many waiters are in line already, in all processes and

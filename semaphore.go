@@ -18,8 +18,7 @@ const maxPermits = 1 << 40
 type Semaphore struct{ noun }
 
 // Semaphore returns the semaphore of that name with n permits, 1 to 2^40. All programs that use it
-// at the same time must agree on n: a call with another number fails with a [*KindError] that names
-// both.
+// at the same time must agree on n: a call with another number fails with a [*KindError].
 func (c *Client) Semaphore(name string, n int64) *Semaphore {
 	l := newLatch(c, script.Semaphore, name)
 	l.Size = n
