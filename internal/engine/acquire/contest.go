@@ -208,11 +208,13 @@ func (c *Acquirer) leave(l *lock.Lock, owner string, t *ballot.Tally) {
 // a lease leaves that node. A lease remembers it for its end, or is cleaned up if it has ended by
 // then.
 func (c *Acquirer) hearOut(l *lock.Lock, votes *ballot.Round, t *ballot.Tally, owner string, begun *lease.Lease) {
-	switch {
+	switch late := votes.Unanswered(); {
 	case begun == nil:
 		c.leaveLate(l, owner, t, votes)
-	case votes.Unanswered():
-		begun.MarkResent()
+	case len(late) > 0:
+		for _, node := range late {
+			begun.MarkLateAt(node)
+		}
 	default:
 		begun.HaveVotes()
 	}

@@ -173,10 +173,15 @@ func (t *Round) unheard() []bool {
 	return nodes
 }
 
-// Unanswered reports whether a request of the round got no answer, and may let the owner in later.
-func (t *Round) Unanswered() bool {
-	silent := func(v Vote) bool { return v.Stand() == Silent }
-	return slices.ContainsFunc(t.Votes, silent) || slices.Contains(t.replaced, true)
+// Unanswered returns the nodes to which a request of the round got no answer, and which may let the
+// owner in later.
+func (t *Round) Unanswered() (nodes []int) {
+	for node, v := range t.Votes {
+		if v.Stand() == Silent || t.replaced[node] {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
 }
 
 // take counts the answer of a node.

@@ -90,5 +90,5 @@ func TestAnswersWhileTheAttemptLooks(t *testing.T) {
 	if !slices.Equal(late, []int{1}) || ended != 1 {
 		t.Errorf("late votes of nodes %v, ended %d times; want that of node 1, once", late, ended)
 	}
-	check.That(t, r.Unanswered(), "a node that was silent may let the owner in later, and Unanswered says no")
+	check.That(t, len(r.Unanswered()) == 1, "a node that was silent may let the owner in later, and Unanswered says no")
 }

@@ -43,6 +43,7 @@ type Lease struct {
 	unused      bool           // it is given back before the program had it; set before its release begins
 	forgotten   bool           // no code has it any more
 	outlived    uint8          // how many extends found its context done; 2 at most
+	late        uint64         // nodes of a quorum, a bit each, at which a request may arrive late; see MarkLateAt
 	spare       int16          // how many goroutines of the group it may be passed on to; small, too
 	tokens      int16          // how many tokens after its own it has
 	hearing     uint32         // see lock.Grant
@@ -371,7 +372,7 @@ func (l *Lease) losing(why lock.Loss) lock.Event {
 	l.detachLocked()
 	switch {
 	case !last: // the others are held, and what is in Redis is theirs
-	case reason == lock.ReasonClosed, !l.resent && (reason.Told() || !l.long() && !outlasts):
+	case reason == lock.ReasonClosed, !l.resent && l.late == 0 && (reason.Told() || !l.long() && !outlasts):
 	case reason.Told():
 		l.undoLocked(0)
 	default: // not before Redis ends it: the work may need a moment to stop
@@ -402,13 +403,18 @@ func (l *Lease) detachLocked() {
 // It is tempting to release it as an acquisition that never began. A run of a [Job] would then not
 // have taken place, and a second one could begin in the same window.
 func (l *Lease) undoLocked(after time.Duration) {
+	for node := range l.keeper.Asker.Nodes() {
+		l.undoLateLocked(node, after)
+	}
+}
+
+// undoLateLocked is undoLocked at one node. The caller holds l.mu.
+func (l *Lease) undoLateLocked(node int, after time.Duration) {
 	until := max(l.lock.TTL, l.longest, l.keeper.LiveFor)
 	if l.ticket != "" {
 		until = max(until, lock.Lingers)
 	}
-	for node := range l.keeper.Asker.Nodes() {
-		l.keeper.Cleanup.Add(node, l.undoing(l.ticket), after, until)
-	}
+	l.keeper.Cleanup.Add(node, l.undoing(l.ticket), after, until)
 }
 
 // undoing returns the request that releases the lease in the background. A lease that was lost leaves
@@ -437,9 +443,25 @@ func (l *Lease) MarkResent() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resent = true
-	if l.state == released || l.state == lost || l.state == ended && !l.pending {
+	if l.overAndDone() {
 		l.undoLocked(0)
 	}
+}
+
+// MarkLateAt is MarkResent for a request to one node of a quorum. It is tempting to have all nodes release
+// the lease once more: those that live would have twice the work as long as one is down.
+func (l *Lease) MarkLateAt(node int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late |= 1 << node
+	if l.overAndDone() {
+		l.undoLateLocked(node, 0)
+	}
+}
+
+// overAndDone reports whether the lease has ended and no release of it is under way. The caller holds l.mu.
+func (l *Lease) overAndDone() bool {
+	return l.state == released || l.state == lost || l.state == ended && !l.pending
 }
 
 // releasing returns the request that releases the lease. By MinHold it says how long the lock stays

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"math/bits"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/engine/lock"
@@ -63,6 +64,10 @@ func (l *Lease) applyRelease(was state, answer ask.Answer, gone script.Gone, err
 	l.remember(now)
 	if l.state != lost && (l.resent || l.state == ended && !l.keeper.Quorum) { // a quorum goes on by itself, node by node
 		l.undoLocked(0)
+	} else if l.state != lost {
+		for late := l.late; late != 0; late &= late - 1 {
+			l.undoLateLocked(bits.TrailingZeros64(late), 0)
+		}
 	}
 	// Only now: before the release was answered, the next acquisition would find the lock taken.
 	l.detachLocked()

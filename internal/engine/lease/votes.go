@@ -78,7 +78,7 @@ func (l *Lease) mend(node int) {
 	if !l.Held() {
 		return
 	}
-	l.MarkResent() // the request may arrive after the release
+	l.MarkLateAt(node) // the request may arrive after the release
 	k, on := l.keeper, l.lock
 	param := on.Param
 	if on.Kind.Name == script.SlotPool.Name {
