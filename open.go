@@ -84,8 +84,10 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	return client, nil
 }
 
-// minNodes is the smallest quorum: of two nodes, none may fail.
-const minNodes = 3
+const (
+	minNodes = 3  // of two nodes, none may fail
+	maxNodes = 64 // each has a bit where a set of nodes is noted
+)
 
 // OpenQuorum connects to independent Redis servers, at least three, and returns a client whose
 // locks are held by a majority of them (Redlock): so a lock survives the loss of the others, with
@@ -143,6 +145,9 @@ func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if len(nodes) > maxNodes {
+		return nil, invalid("a quorum of %d nodes: give %d or fewer", len(nodes), maxNodes)
 	}
 	if len(nodes) < minNodes {
 		return nil, invalid("a quorum of %d nodes: give %d or more, of which most must be up", len(nodes), minNodes)
