@@ -170,3 +170,43 @@ func inTurn(a *player) {
 	next.release()
 	a.wantFreeNow(k)
 }
+
+// startledByMany locks two names, of which one may be taken for a while, and the hook panics at an event of
+// either. Neither stays locked.
+func startledByMany(a *player) {
+	defer a.Rest(a.UpTo(time.Second))
+	kinds := []sharable{sharables(a.scene("dead"))[0], sharables(a.scene("dead"))[0]}
+	p := a.meets(patient, func(o *redlatch.Options) { o.Hook = world.Startle })
+	defer func() { _ = p.Close() }()
+	names := []string{}
+	for i := range kinds {
+		l, err := kinds[i].lock(a.Client, a.Ctx, false)
+		if err != nil {
+			return
+		}
+		names = append(names, l.Name())
+		defer func() { _ = l.Release(context.Background()) }()
+		if a.OneIn(2) {
+			_ = l.Release(context.Background())
+			continue
+		}
+		time.AfterFunc(a.UpTo(20*a.Trip()), func() { _ = l.Release(context.Background()) })
+	}
+	ctx, cancel := context.WithTimeout(a.Ctx, 10*time.Second)
+	defer cancel()
+	at := []redlatch.EventType{redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted}[a.Random.IntN(3)]
+	if l, err := p.MultiMutex(names[0]).Lock(ctx); err == nil { // so that the partner may listen
+		_ = l.Release(context.Background())
+	}
+	_ = world.Startled(func() error {
+		l, err := p.MultiMutex(names...).Lock(world.PanicAt(ctx, at))
+		if err == nil {
+			_ = l.Release(context.Background())
+		}
+		return err
+	})
+	a.Rest(2 * sent)
+	for _, k := range kinds {
+		a.wantFreeNow(k)
+	}
+}

@@ -123,6 +123,7 @@ func All() world.Catalogue {
 			as("beset", beset, 1),
 			as("revenant", revenant, 1),
 			as("inturn", inTurn, 1),
+			as("startledbymany", startledByMany, 1),
 		},
 		Cluster: as("apart", apart, 1),
 		Begin:   watchShared,
