@@ -232,7 +232,14 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	for i, one := range l.leases {
 		names[i] = one.Name()
 	}
+	looked := false
+	defer func() {
+		if !looked { // the hook panicked at a loss
+			_ = acquire.ReleaseAll(ctx, l.cores())
+		}
+	}()
 	l.Held() // which tells the context of a loss before
+	looked = true
 	l.cancel(&lease.ReleasedError{Name: strings.Join(names, ", ")})
 	return acquire.ReleaseAll(ctx, l.cores())
 }

@@ -19,60 +19,111 @@ import (
 
 // What is in this file has code of the program that the library calls panic, or take long.
 
-// jumpy is an observer of a connection that panics once, when it is armed.
-type jumpy struct{ armed atomic.Bool }
+// jumpy is a connection whose observer panics once it is armed, after the next request with that script.
+type jumpy struct {
+	conn.Conn
+	at atomic.Pointer[string]
+}
 
-func (j *jumpy) told(context.Context, conn.Request) {
-	if j.armed.CompareAndSwap(true, false) {
+func (j *jumpy) arm(script string) { j.at.Store(&script) }
+
+// Eval implements [conn.Conn].
+func (j *jumpy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := j.Conn.Eval(ctx, calls...)
+	if at := j.at.Load(); at != nil && wire.Runs(calls, *at) && j.at.CompareAndSwap(at, nil) {
 		panic("observer")
+	}
+	return results
+}
+
+// TestObserverPanics: what observes the connection panics when a request of a call has been answered. The
+// call leaves nothing behind, and other goroutines of the client do not wait for it.
+func TestObserverPanics(t *testing.T) {
+	t.Parallel()
+	for name, way := range map[string]struct {
+		at   string
+		call func(t *testing.T, c, other *redlatch.Client, j *jumpy)
+	}{
+		"try": {"acquire", func(t *testing.T, c, _ *redlatch.Client, _ *jumpy) { _, _ = c.Mutex("a").TryLock(t.Context()) }},
+		"wait": {"", func(t *testing.T, c, other *redlatch.Client, j *jumpy) {
+			held := locktest.Lock(t, other.Mutex("a"))
+			first, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, _ = c.Mutex("a").Lock(first) // so that the client listens
+			cancel()
+			time.AfterFunc(10*time.Second, func() { _ = held.Release(context.Background()) })
+			j.arm("acquire")
+			_, _ = c.Mutex("a").Lock(t.Context())
+		}},
+		"several": {"multi", func(t *testing.T, c, _ *redlatch.Client, _ *jumpy) { _, _ = c.MultiMutex("a", "b").Lock(t.Context()) }},
+		"force": {"", func(t *testing.T, c, other *redlatch.Client, j *jumpy) {
+			locktest.Lock(t, other.Mutex("a"))
+			j.arm("seize")
+			_, _ = c.Mutex("a").TakeByForce(t.Context(), redlatch.ForceOptions{})
+		}},
+		"adopt": {"", func(t *testing.T, c, other *redlatch.Client, j *jumpy) {
+			text := check.Value(locktest.Lock(t, other.Mutex("a")).Detach(t.Context())).OK(t)
+			j.arm("adopt")
+			_, _ = c.Adopt(t.Context(), text, redlatch.LockOptions{})
+		}},
+		"extend": {"renew", func(t *testing.T, c, _ *redlatch.Client, _ *jumpy) {
+			_ = c.Mutex("a").Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error { return l.Extend(ctx) })
+		}},
+		"release": {"release", func(t *testing.T, c, _ *redlatch.Client, _ *jumpy) {
+			_ = locktest.Lock(t, c.Mutex("a")).Release(t.Context())
+		}},
+		"detach of an entry": {"", func(t *testing.T, c, _ *redlatch.Client, j *jumpy) {
+			outer := check.Value(c.ReentrantMutex("a").Lock(t.Context())).OK(t)
+			inner := check.Value(c.ReentrantMutex("a").Lock(outer.Context())).OK(t)
+			defer func() { _ = outer.Release(context.Background()) }()
+			defer func() { _ = inner.Release(context.Background()) }()
+			j.arm("acquire")
+			_, _ = inner.Detach(t.Context())
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				j := &jumpy{Conn: s.Conn()}
+				c, other := wire.Wrap(t, j, redlatch.Options{}), s.Client(t, redlatch.Options{})
+				if way.at != "" {
+					j.arm(way.at)
+				}
+				check.Equal(t, help.Recovered(func() { way.call(t, c, other, j) }), "observer", "it panicked with")
+				time.Sleep(15 * time.Second)
+				info := check.Value(other.Inspect(t.Context(), "a")).OK(t)
+				check.That(t, len(info.Holders)+len(info.Waiters) == 0, "left behind: %+v, %+v", info.Holders, info.Waiters)
+				if info.Kind != "reentrant" {
+					locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
+				}
+			})
+		})
 	}
 }
 
-// withJumpy runs a test with a client whose observer panics when the test says so, and with another client.
-func withJumpy(t *testing.T, test func(t *testing.T, c, other *redlatch.Client, j *jumpy)) {
+// forgetful is a connection that loses the first reply to an acquisition.
+type forgetful struct {
+	conn.Conn
+	acquires atomic.Int64
+}
+
+// Eval implements [conn.Conn].
+func (f *forgetful) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := f.Conn.Eval(ctx, calls...)
+	if wire.Runs(calls, "acquire") && f.acquires.Add(1) == 1 {
+		return wire.Failing(len(calls), errors.New("connection reset"))
+	}
+	return results
+}
+
+// TestDetachPanics: the lease was about to get another owner, since its acquisition was sent twice.
+func TestDetachPanics(t *testing.T) {
+	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		j := new(jumpy)
-		c := wire.Wrap(t, conn.Observe(s.Conn(), j.told), redlatch.Options{})
-		locktest.Release(t, locktest.Lock(t, c.Mutex("first"))) // then nothing else is under way
-		time.Sleep(time.Second)
-		test(t, c, s.Client(t, redlatch.Options{}), j)
-	})
-}
-
-// TestExtendPanics: the release of the lease does not wait for the extend.
-func TestExtendPanics(t *testing.T) {
-	t.Parallel()
-	withJumpy(t, func(t *testing.T, c, _ *redlatch.Client, j *jumpy) {
-		cause := help.Recovered(func() {
-			_ = c.Mutex("a").Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
-				j.armed.Store(true)
-				return l.Extend(ctx)
-			})
-		})
-		check.Equal(t, cause, "observer", "Do panicked with")
-		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-	})
-}
-
-// TestReleasePanics: the next goroutine of the client has its turn.
-func TestReleasePanics(t *testing.T) {
-	t.Parallel()
-	withJumpy(t, func(t *testing.T, c, other *redlatch.Client, j *jumpy) {
+		j := &jumpy{Conn: &forgetful{Conn: s.Conn()}}
+		c, other := wire.Wrap(t, j, redlatch.Options{}), s.Client(t, redlatch.Options{})
 		l := locktest.Lock(t, c.Mutex("a"))
-		j.armed.Store(true)
-		check.Equal(t, help.Recovered(func() { _ = l.Release(t.Context()) }), "observer", "Release panicked with")
-		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-		time.Sleep(5 * time.Second)
-		locktest.Release(t, check.Value(other.Mutex("a").TryLock(t.Context())).OK(t))
-	})
-}
-
-// TestTryPanics: what its request has acquired is released.
-func TestTryPanics(t *testing.T) {
-	t.Parallel()
-	withJumpy(t, func(t *testing.T, c, other *redlatch.Client, j *jumpy) {
-		j.armed.Store(true)
-		check.Equal(t, help.Recovered(func() { _, _ = c.Mutex("a").TryLock(t.Context()) }), "observer", "TryLock panicked with")
+		j.arm("adopt")
+		check.Equal(t, help.Recovered(func() { _, _ = l.Detach(t.Context()) }), "observer", "Detach panicked with")
+		_ = l.Release(t.Context())
 		time.Sleep(5 * time.Second)
 		locktest.Release(t, check.Value(other.Mutex("a").TryLock(t.Context())).OK(t))
 	})
@@ -116,6 +167,31 @@ func TestHookPanicsOnTheWay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHookPanicsAtALossOfSeveral: one of several names was lost, and the hook panics as Release finds that. The
+// others are released.
+func TestHookPanicsAtALossOfSeveral(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := s.Client(t, redlatch.Options{Hook: func(_ context.Context, e redlatch.Event) {
+			switch {
+			case e.Type == redlatch.EventLost && e.Name == "slow": // it keeps the schedule from telling of the next
+				time.Sleep(10 * time.Second)
+			case e.Type == redlatch.EventLost && e.Name == "a":
+				panic("hook")
+			}
+		}})
+		o := redlatch.LockOptions{Renew: redlatch.Off, TTL: 10 * time.Second}
+		locktest.Lock(t, c.Mutex("slow").With(redlatch.LockOptions{Renew: redlatch.Off, TTL: 9 * time.Second}))
+		l := check.Value(c.MultiMutex("a", "b").With(o).Lock(t.Context())).OK(t)
+		check.OK(t, "ExtendTo", l.Leases()[1].ExtendTo(t.Context(), time.Hour))
+		time.Sleep(12 * time.Second)
+		check.Equal(t, help.Recovered(func() { _ = l.Release(t.Context()) }), "hook", "Release panicked with")
+		time.Sleep(5 * time.Second)
+		info := check.Value(c.Inspect(t.Context(), "b")).OK(t)
+		check.That(t, len(info.Holders) == 0, "left behind: %+v", info.Holders)
+	})
 }
 
 // TestSlowHookCostsNoLease: a hook that takes 100ms is told of 256 leases that were extended together, and

@@ -8,7 +8,6 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/lease"
-	"github.com/redlatch/redlatch/internal/engine/line"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -70,19 +69,6 @@ func (a *attempt) heard(s script.Standing) {
 	}
 }
 
-// tellOf calls tell, which tells the hook of a waiter in line. If the hook panics, it cancels the
-// waiter, since no goroutine will be there for its grant.
-func (a *attempt) tellOf(w *line.Waiter, tell func()) {
-	told := false
-	defer func() {
-		if !told {
-			a.by.Line.Cancel(w)
-		}
-	}()
-	tell()
-	told = true
-}
-
 // try acquires without waiting.
 func (a *attempt) try(ctx context.Context) (*lease.Lease, error) {
 	asked := false
@@ -129,28 +115,36 @@ func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 		most = 0
 	}
 	w := c.Line.Add(a.Lock, a.group, a.owner, ticket, address, c.Now())
+	over := false
+	defer func() {
+		if !over { // the hook has panicked, or what observes the connection: no goroutine will be there for a grant
+			c.Line.Cancel(w)
+		}
+	}()
 	standing, answer, err := a.by.Line.Request(ctx, a.Lock, a.owner, ticket, address, a.arrival, most)
 	switch {
 	case unwritten(answer, err):
+		over = true
 		c.Line.Fail(w, err)
 		return nil, err
 	case err != nil:
+		over = true
 		a.arrival = cmp.Or(c.Line.Cancel(w), a.arrival)
 		return nil, a.describeTimeout(ctx, a.outOfTime(ctx, answer.Resent, err))
 	}
 	a.placed = a.placed || !standing.Inside
 	a.heard(standing)
 	if c.Line.Place(w, standing, answer) {
-		a.tellOf(w, a.tellWait)
+		a.tellWait()
 		c.Line.AskKeeper(a.Lock, standing.First, standing.Occupant)
 		err = a.entangle(ctx, a.owner)
 	}
 	for err == nil {
 		news, outage := c.Line.Watch(w)
-		a.tellOf(w, func() { a.tellReach(outage) })
+		a.tellReach(outage)
 		select {
 		case g := <-w.Granted:
-			a.arrival = 0
+			a.arrival, over = 0, true
 			g.Resent = g.Resent || answer.Resent // the message may have come before that answer
 			return a.begin(ctx, a.directly(standing, answer, g))
 		case <-news:
@@ -165,6 +159,7 @@ func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 			err = a.failed("wait for", fault.ErrClosed)
 		}
 	}
+	over = true
 	a.arrival = c.Line.Cancel(w)
 	return nil, err
 }

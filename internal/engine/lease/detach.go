@@ -72,18 +72,22 @@ func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
 	if err != nil {
 		return to, false, err
 	}
-	ended := false
+	var before []string // owners that a late copy of a request could bring in again
+	ttl, ended := l.lengthen(l.lock.TTL), false
 	defer func() {
-		if !ended {
-			l.dropExtend()
+		if !ended { // what observes the connection has panicked: which owner Redis has is not known
+			l.mu.Lock()
+			l.settleLocked()
+			for _, owner := range append(before, to.owner) {
+				l.undoHeir(owner, ttl)
+			}
+			l.unlock(l.giveUpLocked(errPanicked)...)
 		}
 	}()
 	to.token = l.token
-	ttl := l.lengthen(l.lock.TTL)
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
 	var answer ask.Answer
-	var before []string // owners that a late copy of a request could bring in again
 	for from := l.owner; ; from = to.owner {
 		to.owner = l.keeper.Owner()
 		answer, err = l.keeper.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Adopt(l.lock.Keys, from, to.owner, ttl, l.detail))
@@ -175,14 +179,18 @@ func (l *Lease) enterApart(ctx context.Context) (heir, error) {
 	k := l.keeper
 	bounded, cancel := context.WithTimeout(ctx, l.Remaining())
 	defer cancel()
+	undo := func() {} // of the request under way, if what observes the connection panics
+	defer func() { undo() }()
 	for {
 		owner := k.Owner()
 		l.mu.Lock()
 		ttl := max(l.lock.TTL, l.leftInRedis())
 		l.mu.Unlock()
+		undo = func() { l.undoHeir(owner, ttl) }
 		answer, err := k.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Acquire(l.lock.Keys, script.Request{
 			Owner: owner, TTL: ttl, Param: l.lock.Param, FenceTTL: l.lock.FenceTTL,
 		}))
+		undo = func() {}
 		var standing script.Standing
 		if err == nil {
 			standing, err = script.ParseAcquire(answer.Reply)

@@ -267,6 +267,14 @@ type news struct {
 
 func (n news) tell() { n.of.tellOf(n.own, n.others) }
 
+// tellEach tells all news, also those after one at which the hook panics.
+func tellEach(all []news) {
+	if len(all) > 0 {
+		defer tellEach(all[1:])
+		all[0].tell()
+	}
+}
+
 // emit tells the client what has become of a lease. The caller does not hold l.mu, since a hook may
 // call the lease.
 func (l *Lease) emit(e lock.Event) {

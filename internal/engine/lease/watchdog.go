@@ -58,7 +58,7 @@ func (l *Lease) due(now clock.Reading) bool {
 func (k *Keeper) Recheck(key string) {
 	k.mu.Lock()
 	now := k.Now().Time()
-	wait, first := min(together-now.Sub(k.rechecked), together), len(k.rechecks) == 0
+	wait, first := min(together-now.Sub(k.rechecked), together, k.LiveFor/3), len(k.rechecks) == 0
 	if first {
 		k.rechecks = make(map[string]bool)
 	}
@@ -67,11 +67,12 @@ func (k *Keeper) Recheck(key string) {
 	switch {
 	case first && wait <= 0:
 		k.recheck()
-	case first:
-		k.Spawn(func() {
+	case first && k.Enter() == nil: // not Spawn: a subscription may outlast all that Close waits for before it
+		go func() {
+			defer k.Leave()
 			retry.Sleep(k.Closing, wait)
 			k.recheck()
-		})
+		}()
 	}
 }
 
@@ -162,9 +163,7 @@ func (k *Keeper) extendBatch(extensions []extension, limit time.Duration) {
 	for i, r := range k.Asker.SendAll(ctx, calls, missing) {
 		all[i], _ = leases[i].settleExtend(r.Reply, r.Sent, ttls[i], extensions[i].left, r.Err)
 	}
-	for _, n := range all {
-		n.tell()
-	}
+	tellEach(all)
 	for _, l := range leases {
 		l.mu.Lock()
 		together := append(l.others(), l)

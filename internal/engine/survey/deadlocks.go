@@ -104,10 +104,13 @@ func (s *Survey) lookForCycles(ctx context.Context, clients []string) ([][]Block
 	locks := make(map[string]Picture)
 	for some := range slices.Chunk(slices.Compact(names), batchSize) {
 		for _, p := range s.lookAll(ctx, some, nil) {
-			if p.err != nil {
+			switch {
+			case retry.WrongType(p.err): // nobody can wait there
+			case p.err != nil:
 				return nil, p.err
+			default:
+				locks[p.Name] = p
 			}
-			locks[p.Name] = p
 		}
 	}
 	return cycles(waits, locks), nil
@@ -186,21 +189,49 @@ func cycles(waits []Blocked, locks map[string]Picture) [][]Blocked {
 			stuck = append(stuck, b)
 		}
 	}
-	for before := -1; before != len(stuck); { // until only those are left that keep each other
-		before = len(stuck)
-		kept := make(map[string]bool) // owners of leases
-		for _, w := range stuck {
-			for _, h := range w.Holds {
-				kept[h.Owner] = true
+	return separate(entangled(stuck, locks), locks)
+}
+
+// entangled returns those of the waiters that keep each other: of which every lock is shut by others of
+// them. It looks at a lock again only when one of its holders waits no more.
+func entangled(stuck []Blocked, locks map[string]Picture) []Blocked {
+	kept := make(map[string]int)      // owners of leases: how many waiters keep one
+	waiting := make(map[string][]int) // for a lock: which of stuck
+	for i, w := range stuck {
+		waiting[w.Lock] = append(waiting[w.Lock], i)
+		for _, h := range w.Holds {
+			kept[h.Owner]++
+		}
+	}
+	inside := make(map[string][]string) // the locks that an owner is inside of
+	for name, p := range locks {
+		for _, h := range p.Holders {
+			inside[h.Owner] = append(inside[h.Owner], name)
+		}
+	}
+	free := make([]bool, len(stuck))
+	for todo := slices.Collect(maps.Keys(waiting)); len(todo) > 0; todo = todo[1:] {
+		name := todo[0]
+		if len(waiting[name]) == 0 || shutBy(locks[name], func(owner string) bool { return kept[owner] > 0 }) {
+			continue
+		}
+		for _, i := range waiting[name] {
+			free[i] = true
+			for _, h := range stuck[i].Holds {
+				if kept[h.Owner]--; kept[h.Owner] == 0 {
+					todo = append(todo, inside[h.Owner]...)
+				}
 			}
 		}
-		shut := make(map[string]bool)
-		for name, p := range locks {
-			shut[name] = shutBy(p, kept)
-		}
-		stuck = slices.DeleteFunc(stuck, func(w Blocked) bool { return !shut[w.Lock] })
+		delete(waiting, name)
 	}
-	return separate(stuck, locks)
+	var left []Blocked
+	for i, w := range stuck {
+		if !free[i] {
+			left = append(left, w)
+		}
+	}
+	return left
 }
 
 // confirmed returns a waiter with what the lock says of it. It returns false if the lock knows
@@ -229,15 +260,17 @@ func (s *Survey) Shut(ctx context.Context, names []string) (by func(name string,
 			locks[p.Name] = p
 		}
 	}
-	return func(name string, inside map[string]bool) bool { return shutBy(locks[name], inside) }
+	return func(name string, inside map[string]bool) bool {
+		return shutBy(locks[name], func(owner string) bool { return inside[owner] })
+	}
 }
 
 // shutBy reports whether the lock has holders, every one of them is inside, and there is no room
 // beside them.
-func shutBy(p Picture, inside map[string]bool) bool {
+func shutBy(p Picture, inside func(owner string) bool) bool {
 	var taken int64
 	for _, h := range p.Holders {
-		if h.Foreign || h.Resting || h.Dead || !inside[h.Owner] {
+		if h.Foreign || h.Resting || h.Dead || !inside(h.Owner) {
 			return false
 		}
 		taken += h.permits(p.Use())

@@ -55,7 +55,9 @@ func (s *Survey) agreed(name string, seen []Picture) Picture {
 		by[p.Use()] = append(by[p.Use()], p)
 	}
 	if answered := len(seen) - failed; answered < s.Quorum.Majority() {
-		return Picture{err: fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(seen), fault.Join(stands...))}
+		p := Picture{Subject: seen[0].Subject} // which List shows
+		p.err = fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(seen), fault.Join(stands...))
+		return p
 	}
 	most := ""
 	for use, p := range by {

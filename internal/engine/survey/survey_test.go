@@ -106,6 +106,23 @@ func TestManyInACycle(t *testing.T) {
 	}
 }
 
+// TestLongChain: each waiter keeps the one before it waiting, and nobody the last. No cycle is there, and it
+// takes no time to see that.
+func TestLongChain(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	locks := make(map[string]Picture)
+	var all []Blocked
+	for i := range n {
+		name := fmt.Sprint("l", i)
+		p := picture(script.Mutex, name, 0, holder(fmt.Sprint("h", i+1), ""))
+		w := waits(fmt.Sprint("w", i), name, fmt.Sprint("h", i))
+		p.Waiters = append(p.Waiters, w.Waiter)
+		locks[name], all = p, append(all, w)
+	}
+	check.Equal(t, len(cycles(all, locks)), 0, "cycles")
+}
+
 // TestTwoCyclesAndAChain: waiters that keep each other's locks are told apart, and what only waits for
 // them is in no cycle.
 func TestTwoCyclesAndAChain(t *testing.T) {
