@@ -66,10 +66,18 @@ func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) 
 	l := newLatch(c, script.Mutex, name)
 	l.Kind, l.Keys = p.Kind, p.Keys
 	var taken bool
+	var order, last []int
 	for i, h := range before.Holders {
-		if owner != "" && owner != h.Owner && owner != h.EntryOf {
-			continue
+		switch {
+		case owner != "" && owner != h.Owner && owner != h.EntryOf:
+		case h.Owner == script.Window: // of a job: it opens when no run is inside
+			last = append(last, i)
+		default:
+			order = append(order, i)
 		}
+	}
+	for _, i := range append(order, last...) {
+		h := before.Holders[i]
 		r := c.engine.Rob(&l.Lock, p.Holders[i], p.At, o.Reason)
 		call := l.Kind.Force(l.Keys, h.Owner, r.Address, r.Sharded, c.options.FenceTTL, r.Note, r.Remember)
 		if a := o.Announce; a.Channel != "" {

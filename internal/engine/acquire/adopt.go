@@ -33,7 +33,7 @@ func (c *Acquirer) Adopt(ctx context.Context, l *lock.Lock, t lock.Text, w Wish)
 func (a *attempt) adopt(ctx context.Context, t lock.Text) (*lease.Lease, error) {
 	// Each request means the same, and so does one that is sent again after its reply was lost.
 	// None lets an owner in: whatever arrives late finds nothing to do.
-	call := a.Kind.Adopt(a.Keys, t.Owner, a.owner, a.TTL, t.Detail)
+	call := a.Kind.Adopt(a.Keys, t.Owner, a.owner, a.TTL, t.Detail, a.TTL+a.Extra)
 	asked := false
 	defer func() {
 		if !asked { // what observes the connection has panicked, when the request had been sent

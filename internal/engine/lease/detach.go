@@ -90,7 +90,7 @@ func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
 	var answer ask.Answer
 	for from := l.owner; ; from = to.owner {
 		to.owner = l.keeper.Owner()
-		answer, err = l.keeper.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Adopt(l.lock.Keys, from, to.owner, ttl, l.detail))
+		answer, err = l.keeper.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Adopt(l.lock.Keys, from, to.owner, ttl, l.detail, ttl+l.lock.Extra))
 		if err != nil || !answer.Resent || !script.Done(answer.Reply) {
 			break
 		}

@@ -203,9 +203,9 @@ func ParseGone(r conn.Reply) Gone {
 }
 
 // Adopt is the call of adopt.lua, which gives the place of an owner to its successor; its reply is
-// for [Done].
-func (k *Kind) Adopt(set keys.Set, owner, successor string, ttl time.Duration, detail string) conn.Call {
-	return conn.Call{Script: k.adopt, Keys: k.keys(set), Args: []string{owner, millis(ttl), successor, detail}}
+// for [Done]. bound is as in [Ballot].
+func (k *Kind) Adopt(set keys.Set, owner, successor string, ttl time.Duration, detail string, bound time.Duration) conn.Call {
+	return conn.Call{Script: k.adopt, Keys: k.keys(set), Args: []string{owner, millis(ttl), successor, detail, millis(bound)}}
 }
 
 // Force is the call of force.lua; its reply is for [Done]. The note names the process that took the latch, and is

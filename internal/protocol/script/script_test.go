@@ -26,7 +26,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"renew":    Mutex.Exactly(Mutex.Renew(set, "o", time.Second, "")),
 		"inspect":  Mutex.Inspect(set),
 		"force":    For(Mutex.Force(set, "o", "", false, time.Hour, "note", time.Hour), Neighbours{Channel: "c"}),
-		"adopt":    Mutex.Adopt(set, "o", "p", time.Second, ""),
+		"adopt":    Mutex.Adopt(set, "o", "p", time.Second, "", time.Second),
 		"resize":   Semaphore.Resize(set, 1, time.Hour),
 		"seize":    Mutex.Seize(set, Seizure{}),
 		"want":     Mutex.Want(set, "o", "address", time.Second),

@@ -28,7 +28,10 @@ end
 -- cold
 if extend(owner, ttl) then return inside_reply(owner) end
 if not detail then token, detail = join(owner, ttl, param, waited) end
-if token then return {1, token, detail} end
+if token then
+  if ticket ~= '' then redis.call('ZREM', QUEUE, ticket) end -- it may be in line, if this is sent again
+  return {1, token, detail}
+end
 
 local function last()
   return redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')

@@ -2,13 +2,15 @@
 -- finds the new owner inside. It never creates a lease.
 --
 -- KEYS  K, fence, queue, clients (and last of all the epoch on a node of a quorum)
--- ARGV  owner, ttl ms, new owner, detail (what the acquisition gave it)
+-- ARGV  owner, ttl ms, new owner, detail (what the acquisition gave it), bound ms (as in vote.lua; on
+--       one server of no use)
 -- Reply 1 if the owner or the new owner was inside, with that detail, else 0
 -- Cost  5 commands; for a mutex
 
 -- cold
 local owner, ttl, successor = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 -- A request that is late finds the successor inside, whose lease may be longer by then.
+if not knows() then return 0 end
 -- extend comes first: a server that is out of memory refuses a script whose first write could need
 -- some.
 if extend(owner, ttl, true) then
@@ -16,4 +18,5 @@ if extend(owner, ttl, true) then
 elseif not extend(successor, ttl) then
   return 0
 end
+bind(ARGV[5])
 return agrees(successor, ARGV[4]) and 1 or 0

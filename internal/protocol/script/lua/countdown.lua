@@ -58,7 +58,7 @@ end
 -- PEXPIRE comes first: a server that is out of memory refuses a script whose first write could need
 -- some.
 local function note_repeat(owner)
-  redis.call('PEXPIRE', K, redis.call('PTTL', K))
+  redis.call('PEXPIRE', K, math.max(1, redis.call('PTTL', K)))
   redis.call('ZADD', K, math.floor(now() / 1000), owner)
   redis.call('ZREMRANGEBYRANK', K, 1, math.max(0, repeats() - KEPT))
 end

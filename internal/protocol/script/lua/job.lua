@@ -27,7 +27,12 @@ admit = whole(admit)
 
 -- leave opens the window again if the run never began, also when its lease has ended.
 local function leave(owner, begun)
-  if owner == 'window' then return redis.call('DEL', K, INSIDE) > 0 and 0 end
+  if owner == 'window' then -- which is no run's: a run that is inside has an owner, and may have come since
+    for _, other in ipairs(redis.call('ZRANGEBYSCORE', K, millis() + 1, '+inf')) do
+      if other ~= 'window' then return false end
+    end
+    return redis.call('DEL', K, INSIDE) > 0 and 0
+  end
   local token, _, ends = find(owner)
   if not token then
     if begun == '1' or redis.call('HGET', INSIDE, 'window') ~= owner then return false end

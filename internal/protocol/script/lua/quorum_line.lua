@@ -21,6 +21,17 @@ local function agrees(owner, detail)
   return false
 end
 
+-- knows reports whether this node knows all that it ever said about owners. One without the right to
+-- vote may have forgotten that it gave a lease to another owner.
+local function knows()
+  return (votes())
+end
+
+-- bind notes that a lease binds this node for so many ms.
+local function bind(ms)
+  if tonumber(ms) > tonumber(redis.call('HGET', EPOCH, 'ttl') or 0) then redis.call('HSET', EPOCH, 'ttl', ms) end
+end
+
 -- grant tells the first in line. The ticket stays there until its owner is inside, or leaves.
 local function grant()
   local ticket, spent_all = head('')

@@ -20,7 +20,11 @@ local function admit(owner, ttl, param, waited)
   permits, wanted = tonumber(permits), size or wanted
   if permits > tonumber(wanted) then return false, 'size\t' .. wanted end
   if kind then
-    sweep(function(detail) give(size, detail) end)
+    sweep(function(detail) give(size, detail) end, function(details)
+      local sum = 0
+      for _, n in ipairs(details) do sum = sum + n end
+      redis.call('ZADD', K, -1 - sum, 'semaphore\t' .. size)
+    end)
     if redis.call('ZSCORE', K, owner) then return false end
   else
     create('semaphore', wanted)
@@ -33,6 +37,7 @@ local function admit(owner, ttl, param, waited)
   undo = function()
     redis.call('ZREM', K, owner)
     give(wanted, permits)
+    redis.pcall('HDEL', INSIDE, owner) -- last: it fails while the slot moves
   end
   return insert(owner, ttl, permits, 0), tostring(permits), free > 0
 end

@@ -13,8 +13,19 @@
 local BITS, LAST = KEYS[6], KEYS[7]
 together[3] = BITS
 
+-- recount makes BITS anew from what the owners inside have. It was evicted, or INSIDE was.
+local function recount()
+  redis.call('DEL', BITS)
+  local all = redis.call('HGETALL', INSIDE)
+  for i = 1, #all, 2 do
+    local slot = string.match(all[i + 1], '^%d+\t%d+\t(%d+)$')
+    if slot and redis.call('ZSCORE', K, all[i]) then redis.call('SETBIT', BITS, slot, 1) end
+  end
+  redis.call('PEXPIRE', BITS, math.max(1, redis.call('PTTL', K)))
+end
+
 local function clear(slot)
-  redis.call('SETBIT', BITS, slot, 0)
+  if redis.call('SETBIT', BITS, slot, 0) == 0 then recount() end
 end
 
 -- lowest returns the lowest free slot that is not below from.
@@ -51,7 +62,8 @@ local function admit(owner, ttl, param, waited)
   local n, rest, from, instance = string.match(param, '^(%d+):(%d+):(%d*):(.*)$')
   if size and size ~= n and not waited then return false, 'size\t' .. size end
   if kind then
-    sweep(clear)
+    if redis.call('EXISTS', BITS) == 0 then recount() end
+    sweep(clear, recount)
     if redis.call('ZSCORE', K, owner) then return false end
   else
     create('slotpool', n)
@@ -63,6 +75,7 @@ local function admit(owner, ttl, param, waited)
   undo = function()
     redis.call('ZREM', K, owner)
     clear(slot)
+    redis.pcall('HDEL', INSIDE, owner) -- last: it fails while the slot moves
   end
   local token = insert(owner, ttl, slot, tonumber(rest))
   remember_slot(instance, slot)

@@ -26,7 +26,12 @@ if not right then
   local rest = redis.call('HMGET', EPOCH, 'resting', 'until')
   return {-2, rest[1] == process() and math.max(0, rest[2] - math.floor(now() / 1000)) or 0}
 end
-if ARGV[6] == '1' then leave(owner, '') end
+-- A slot that is not below the least one asked for is of this round or a later one: the request comes late,
+-- or again. If the owner left it here, another could have it, with the nodes that never gave it to this one.
+if ARGV[6] == '1' then
+  local _, slot = granted(owner)
+  if slot and tonumber(slot) < tonumber(string.match(ARGV[4], '^%d+:%d+:(%d+)')) then leave(owner, '') end
+end
 -- A caller without a ticket does not overtake. A caller with a ticket may try whatever its place:
 -- the first in line may not reach the other nodes.
 local function waited_for()

@@ -105,13 +105,22 @@ local function drop(owner)
   shorten()
 end
 
--- sweep clears the places whose time has passed, and calls cleared with the detail of each.
-local function sweep(cleared)
+-- sweep clears the places whose time has passed, and calls cleared with the detail of each. If INSIDE
+-- was evicted, no detail tells what such an owner had: once the last of those is cleared, recount is
+-- called with what the owners inside have.
+local function sweep(cleared, recount)
+  local unknown = false
   for _, owner in ipairs(redis.call('ZRANGEBYSCORE', K, 0, millis(), 'LIMIT', 0, MANY)) do
     local _, _, detail = record(owner)
     redis.call('ZREM', K, owner)
     redis.call('HDEL', INSIDE, owner)
     if cleared and detail then cleared(detail) end
+    unknown = unknown or not detail
+  end
+  if unknown and recount and redis.call('ZCARD', K) - 1 == redis.call('HLEN', INSIDE) then
+    local details = {}
+    for i, text in ipairs(redis.call('HVALS', INSIDE)) do details[i] = string.match(text, '^%d+\t%d+\t(.*)$') end
+    recount(details)
   end
 end
 

@@ -1,0 +1,303 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/engine/ballot"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
+)
+
+// What is in this file brings the scripts to moments that clients bring about in none of many worlds: a
+// request that comes very late, the last millisecond of a key, a key that was evicted alone.
+
+// rig is a server whose clock a test sets.
+type rig struct {
+	t   *testing.T
+	s   *memory.Server
+	now time.Time
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, now: time.UnixMicro(1_764_000_000_123_456)}
+	r.s = memory.New("x", func() time.Time { return r.now })
+	return r
+}
+
+func (r *rig) do(c conn.Call) conn.Reply {
+	r.t.Helper()
+	results, _ := r.s.Eval(c)
+	check.OK(r.t, c.Script.Name, results[0].Err)
+	return results[0].Reply
+}
+
+// acquire has an owner acquire a lock, in line if it has an address.
+func (r *rig) acquire(k *script.Kind, set keys.Set, owner, param, address string) script.Standing {
+	r.t.Helper()
+	request := script.Request{Owner: owner, TTL: 10 * time.Second, Param: param, FenceTTL: time.Hour, LiveFor: 15 * time.Second, Address: address}
+	if address != "" {
+		request.Ticket = script.Ticket{Anyway: true, Kind: k.Name, Address: address, TTL: request.TTL, Param: param, Owner: owner}.String()
+	}
+	return check.Value(script.ParseAcquire(r.do(k.Acquire(set, request)))).OK(r.t)
+}
+
+func named(t *testing.T, name string) keys.Set {
+	t.Helper()
+	return check.Value(keys.Of("redlatch:", name)).OK(t)
+}
+
+// TestWindowIsForcedOnce: the window of a job is opened by force, and the request is sent again when another
+// run has begun, which it does not end.
+func TestWindowIsForcedOnce(t *testing.T) {
+	t.Parallel()
+	r, set, k := newRig(t), named(t, "job"), script.Job
+	r.acquire(k, set, "rl-A-1", "60000", "")
+	r.do(k.Release(set, "rl-A-1", "", true, time.Hour))
+	force := k.Force(set, script.Window, "", false, time.Hour, "{}", time.Hour)
+	check.That(t, script.Done(r.do(force)), "the window is not opened")
+	r.now = r.now.Add(time.Millisecond)
+	check.That(t, r.acquire(k, set, "rl-B-1", "60000", "").Inside, "no run begins in a window that was opened")
+	r.do(force)
+	check.That(t, !r.acquire(k, set, "rl-C-1", "60000", "").Inside, "two runs at once")
+	check.That(t, script.Done(r.do(k.Renew(set, "rl-B-1", 10*time.Second, ""))), "the second run has lost its lease")
+}
+
+// TestEntryThatJoinsLeavesTheLine: a request for a place is answered, and sent again when the owner is inside
+// by another entry. Its ticket is in the way of none that come later.
+func TestEntryThatJoinsLeavesTheLine(t *testing.T) {
+	t.Parallel()
+	r, set, k := newRig(t), named(t, "m"), script.Reentrant
+	release := func(owner string) { r.do(k.Release(set, owner, "", true, time.Hour)) }
+	r.acquire(k, set, "rl-X-1", "0:rl-X-o", "")
+	for _, place := range [][2]string{{"rl-A-1", "A"}, {"rl-B-1", "B"}, {"rl-A-2", "A"}, {"rl-C-1", "C"}} {
+		r.acquire(k, set, place[0], "0:rl-"+place[1]+"-o", place[1])
+	}
+	release("rl-X-1") // rl-A-1 is inside
+	check.That(t, r.acquire(k, set, "rl-A-2", "0:rl-A-o", "A").Inside, "an entry of the owner inside is not let in")
+	for _, owner := range []string{"rl-A-2", "rl-A-1", "rl-B-1"} {
+		release(owner)
+	}
+	state := check.Value(script.ParseInspect(r.do(k.Inspect(set)))).OK(t)
+	check.That(t, len(state.Holders) == 1 && state.Holders[0].Owner == "rl-C-1", "inside is %+v, want the last in line", state.Holders)
+}
+
+// TestRepeatInTheLastMillisecond: CountDownOnce is called again in the millisecond in which the count expires.
+// It leaves no key without an expiry.
+func TestRepeatInTheLastMillisecond(t *testing.T) {
+	t.Parallel()
+	r, set := newRig(t), named(t, "c")
+	r.do(script.SetCount(set, "rl-A-1", 3, 500*time.Millisecond, time.Hour, 0))
+	r.do(script.CountDown(set, "rl-A-3", "worker 1"))
+	r.now = r.now.Add(500 * time.Millisecond)
+	r.do(script.CountDown(set, "rl-A-4", "worker 1"))
+	r.now = r.now.Add(366 * 24 * time.Hour)
+	check.Equal(t, len(r.s.Keys("*")), 0, "keys a year later")
+}
+
+// TestEvictedAlone: Redis evicts one of the keys of a pool or a semaphore in use. No two have one slot, and no
+// place is lost for longer than a lease.
+func TestEvictedAlone(t *testing.T) {
+	t.Parallel()
+	for _, k := range []*script.Kind{script.Semaphore, script.SlotPool} {
+		for _, suffix := range []string{keys.InsideSuffix, keys.BitsSuffix} {
+			t.Run(k.Name+suffix, func(t *testing.T) {
+				r, set := newRig(t), named(t, "s")
+				param := map[*script.Kind]string{script.Semaphore: "1:3", script.SlotPool: "3:1000::"}[k]
+				details := make(map[string]bool)
+				for i := range 2 {
+					details[r.acquire(k, set, fmt.Sprint("rl-A-", i), param, "").Detail] = true
+				}
+				r.s.Do("DEL", keys.Sibling(set.State(), suffix))
+				b := r.acquire(k, set, "rl-B", param, "")
+				check.That(t, b.Inside && (k == script.Semaphore || suffix == keys.InsideSuffix || !details[b.Detail]), "the third has %+v", b)
+				for range 10 {
+					r.now = r.now.Add(3 * time.Second)
+					check.That(t, script.Done(r.do(k.Renew(set, "rl-B", 10*time.Second, b.Detail))), "the third is lost")
+				}
+				for i := range 2 {
+					check.That(t, r.acquire(k, set, fmt.Sprint("rl-C-", i), param, "").Inside, "a place is lost")
+				}
+			})
+		}
+	}
+}
+
+// TestHalfAnAcquisitionLeavesNothing: the user of a client loses a right. A release ends in the middle, and so
+// does the acquisition after it.
+func TestHalfAnAcquisitionLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for k, param := range map[*script.Kind]string{script.Semaphore: "1:3", script.SlotPool: "3:1000::"} {
+		r, set := newRig(t), named(t, "s")
+		r.acquire(k, set, "rl-A-1", param, "")
+		r.s.Forbid("PTTL")
+		r.s.Eval(k.Release(set, "rl-A-1", "", true, time.Hour))
+		r.s.Eval(k.Acquire(set, script.Request{Owner: "rl-A-2", TTL: 10 * time.Second, Param: param, FenceTTL: time.Hour, LiveFor: time.Second}))
+		r.s.Forbid()
+		r.now = r.now.Add(8 * 24 * time.Hour)
+		check.Equal(t, len(r.s.Keys("*")), 0, "keys of a %s eight days later", k.Name)
+	}
+}
+
+// node is one of a quorum. It keeps back the requests that hold chooses, which are not answered.
+type node struct {
+	conn.Conn
+	name string
+	s    *memory.Server
+
+	mu   sync.Mutex // guards what is below
+	hold func(c conn.Call) bool
+	held []conn.Call
+}
+
+func (n *node) holds(which func(c conn.Call) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hold = which
+}
+
+// Target implements [conn.Conn].
+func (n *node) Target() conn.Target { return conn.Target{Addr: n.name} }
+
+// Close implements [conn.Conn].
+func (n *node) Close() error { return nil }
+
+// Eval implements [conn.Conn].
+func (n *node) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	n.mu.Lock()
+	held := n.hold != nil && n.hold(calls[0])
+	if held {
+		n.held = append(n.held, calls...)
+	}
+	n.mu.Unlock()
+	if held {
+		<-ctx.Done()
+		return []conn.Result{{Err: ctx.Err()}}
+	}
+	results, _ := n.s.Eval(calls...)
+	return results
+}
+
+// panel is three nodes, all of which have the right to vote.
+type panel struct {
+	t     *testing.T
+	k     *script.Kind
+	set   keys.Set
+	nodes []*node
+	conn  *quorum.Conn
+	*ballot.Contest
+}
+
+const timeout = time.Second
+
+// onPanel runs a test in virtual time. No lease is to be longer than that bound.
+func onPanel(t *testing.T, kind *script.Kind, bound time.Duration, test func(t *testing.T, p *panel)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &panel{t: t, k: kind.Quorum(), set: named(t, "a")}
+		p.set.Epoch = keys.Epoch("redlatch:", p.k.Name)
+		var conns []conn.Conn
+		for i := range 3 {
+			name := fmt.Sprint("node ", i)
+			n := &node{name: name, s: memory.New(name, time.Now)}
+			p.nodes, conns = append(p.nodes, n), append(conns, n)
+		}
+		p.conn = quorum.New(conns, timeout)
+		p.Contest = ballot.New(p.conn, timeout, clock.Now)
+		p.restore(bound)
+		test(t, p)
+		check.OK(t, "Close", p.conn.Close())
+	})
+}
+
+// restore gives the nodes their rights again, after the rest that leases of that length need.
+func (p *panel) restore(bound time.Duration) {
+	epochs := quorum.NewEpochs(p.conn)
+	for range 6 {
+		epochs.Restore(p.t.Context(), quorum.Right{Key: p.set.Epoch, Bound: bound})
+		time.Sleep(bound/2 + 5*time.Millisecond)
+	}
+}
+
+func ballotOf(owner, param string, ttl time.Duration) script.Ballot {
+	return script.Ballot{Owner: owner, TTL: ttl, Param: param, Bound: ttl, FenceTTL: time.Hour, Address: "a", LiveFor: time.Minute}
+}
+
+func (p *panel) ask(owner, param string, ttl time.Duration) *ballot.Round {
+	return p.Ask(p.t.Context(), p.k, p.set, ballotOf(owner, param, ttl), nil, time.Minute)
+}
+
+// adopts reports whether a majority has an owner take the place of another.
+func (p *panel) adopts(owner, successor string, ttl time.Duration) bool {
+	r := p.conn.Eval(p.t.Context(), p.k.Adopt(p.set, owner, successor, ttl, "", ttl))[0]
+	return r.Err == nil && script.Done(r.Reply)
+}
+
+// TestLateVoteOfAnEarlierRound: the nodes offer different slots, so there are three rounds. The vote of the
+// second comes to a node after that of the third. The node keeps what the third gave.
+func TestLateVoteOfAnEarlierRound(t *testing.T) {
+	onPanel(t, script.SlotPool, time.Second, func(t *testing.T, p *panel) {
+		const ttl, pool = 30 * time.Second, "8:1::"
+		leftover := func(at int, slot int64) (leave func()) { // of an attempt that lost a tie, and is about to leave
+			owner := fmt.Sprintf("rl-Z-%d%d", at, slot)
+			p.nodes[at].s.Eval(p.k.Vote(p.set, ballotOf(owner, script.From(pool, slot), ttl)))
+			return func() { p.nodes[at].s.Eval(p.k.Release(p.set, owner, "", false, time.Hour)) }
+		}
+		leftover(0, 0)
+		leave := leftover(0, 2)
+		leftover(1, 0)
+		leftover(1, 1)
+		p.nodes[2].holds(func(c conn.Call) bool { // the vote of the second round
+			return strings.HasSuffix(c.Script.Name, " vote") && c.Args[5] == "1" && strings.HasPrefix(c.Args[3], "8:1:1:")
+		})
+		x := p.ask("rl-X-1", pool, ttl)
+		check.Must(t, x.Won() && len(p.nodes[2].held) == 1, "the first attempt: %+v", x.Votes)
+		p.nodes[2].holds(nil)
+		p.nodes[2].s.Eval(p.nodes[2].held...)
+		leave()
+		y := p.ask("rl-Y-1", pool, ttl)
+		check.That(t, !y.Won() || y.Inside()[0].Detail != x.Inside()[0].Detail, "two have the slot %s", x.Inside()[0].Detail)
+	})
+}
+
+// TestAdoptionBindsNodes: a short lease is adopted for longer. Two nodes are emptied, one after the other,
+// and rest for as long as the longer lease could last.
+func TestAdoptionBindsNodes(t *testing.T) {
+	const short, long = 300 * time.Millisecond, 30 * time.Second
+	onPanel(t, script.Mutex, short, func(t *testing.T, p *panel) {
+		check.Must(t, p.ask("rl-X-1", "", short).Won(), "no majority")
+		check.Must(t, p.adopts("rl-X-1", "rl-S-1", long), "it is not adopted")
+		for _, n := range p.nodes[:2] {
+			n.s.Restart(nil)
+			p.restore(short)
+		}
+		check.That(t, !p.ask("rl-Y-1", "", short).Won(), "two have the mutex")
+	})
+}
+
+// TestTextIsAdoptedOnce: an adoption does not reach one node, and another is restarted with an older copy.
+// Those two do not let a second adoption with the same text succeed.
+func TestTextIsAdoptedOnce(t *testing.T) {
+	const ttl = 30 * time.Second
+	onPanel(t, script.Mutex, time.Second, func(t *testing.T, p *panel) {
+		check.Must(t, p.ask("rl-X-1", "", ttl).Won(), "no majority")
+		time.Sleep(time.Second)
+		old := p.nodes[0].s.Copy()
+		p.nodes[2].holds(func(conn.Call) bool { return true })
+		check.Must(t, p.adopts("rl-X-1", "rl-P-1", ttl), "it is not adopted")
+		p.nodes[0].s.Restart(old)
+		p.nodes[2].holds(nil)
+		check.That(t, !p.adopts("rl-X-1", "rl-Q-1", ttl), "two have adopted the lease with one text")
+	})
+}
