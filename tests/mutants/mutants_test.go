@@ -1056,7 +1056,7 @@ func TestMutantsStillApply(t *testing.T) {
 			t.Errorf("%s: %s contains %q %d times, want once: adapt the mutant to the code", m.name, m.file, m.old, n)
 		}
 		if m.beside(source) {
-			tests, err := filepath.Glob(filepath.Join("../..", filepath.Dir(m.file), "*_test.go"))
+			tests, err := filepath.Glob(filepath.Join("../..", m.folder(), "*_test.go"))
 			check.OK(t, "Glob", err)
 			named := parseTests(t, "", tests).has(regexp.MustCompile("^(" + m.tests + ")"))
 			check.That(t, named, "%s: there is no test %s below tests, or beside %s", m.name, m.tests, m.file)
@@ -1115,6 +1115,14 @@ func TestMutants(t *testing.T) {
 	}
 }
 
+// folder returns where the component tests are: of a script with the server in memory.
+func (m mutant) folder() string {
+	if filepath.Ext(m.file) == ".lua" {
+		return "redlatchtest/internal/memory"
+	}
+	return filepath.Dir(m.file)
+}
+
 // beside reports whether the tests are component tests: beside the file that changes, not below tests.
 func (m mutant) beside(source []*testSource) bool {
 	return !slices.ContainsFunc(source, func(s *testSource) bool { return s.has(regexp.MustCompile("^(" + m.tests + ")")) })
@@ -1123,7 +1131,7 @@ func (m mutant) beside(source []*testSource) bool {
 // tryBeside is try of component tests.
 func (m mutant) tryBeside(t *testing.T, repository, tests string, _ []*testSource) (succeed bool, output string) {
 	t.Helper()
-	run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-trimpath", "-timeout", "4m", "-v", "-run", "^("+tests+")", "./"+filepath.Dir(m.file))
+	run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-trimpath", "-timeout", "4m", "-v", "-run", "^("+tests+")", "./"+m.folder())
 	run.Dir = repository
 	text, err := run.CombinedOutput()
 	check.Must(t, strings.Contains(string(text), "=== RUN "), "no test began:\n%s", text)
