@@ -105,7 +105,7 @@ func (s *Survey) lookForCycles(ctx context.Context, clients []string) ([][]Block
 	for some := range slices.Chunk(slices.Compact(names), batchSize) {
 		for _, p := range s.lookAll(ctx, some, nil) {
 			switch {
-			case retry.WrongType(p.err): // nobody can wait there
+			case retry.WrongType(p.err): // no waiter can be in line there
 			case p.err != nil:
 				return nil, p.err
 			default:

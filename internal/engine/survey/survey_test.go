@@ -106,8 +106,8 @@ func TestManyInACycle(t *testing.T) {
 	}
 }
 
-// TestLongChain: each waiter keeps the one before it waiting, and nobody the last. No cycle is there, and it
-// takes no time to see that.
+// TestLongChain: each waiter keeps the waiter before it, and no waiter keeps the last. No cycle is there, and
+// it takes no time to see that.
 func TestLongChain(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
