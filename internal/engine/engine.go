@@ -227,6 +227,9 @@ func (e *Engine) tell(ctx context.Context, l *lock.Lock, what lock.Event) {
 	if e.recorder != nil {
 		e.recorder.tap(ctx, l, what)
 	}
+	if what.What == lock.Lost || what.What == lock.Reachable {
+		e.Presence.Again()
+	}
 	e.words.Tell(ctx, l, what)
 }
 

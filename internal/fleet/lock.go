@@ -24,6 +24,9 @@ func (l *Lock) ToGo() string {
 	if l.Kind != "countdown" {
 		return ""
 	}
+	if l.Size == 0 { // it has expired, and waiters are in line
+		return "no count is set"
+	}
 	return Count(l.Count) + " of " + Count(l.Size) + " to go"
 }
 

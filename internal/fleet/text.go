@@ -159,14 +159,14 @@ func betweenRuns(h redlatch.Holder) bool { return h.Resting && h.Owner == "windo
 func HolderText(kind string, h redlatch.Holder) string {
 	switch {
 	case betweenRuns(h):
-		return "a run that has ended, and whose window lasts on"
+		return "the window of its last run"
 	case h.Resting:
 		client := "a client"
 		if h.Process.Host != "" {
 			client = ProcessText(h.Process, "")
 		}
 		if kind != "slotpool" {
-			return fmt.Sprintf("%s, which is gone; its minimal hold keeps it closed for another %s", client, Span(h.Remaining))
+			return fmt.Sprintf("%s, which has released it; its minimal hold keeps it closed for another %s", client, Span(h.Remaining))
 		}
 		return fmt.Sprintf("%s, which is gone; its place is kept for another %s", client, Span(h.Remaining))
 	case h.Foreign:

@@ -65,7 +65,7 @@ func number(t *testing.T, text string) int {
 // holders is how many a row tells of.
 func (r row) holders(t *testing.T) int {
 	t.Helper()
-	if !strings.Contains(r.holder, "(pid ") || strings.Contains(r.holder, "which is gone") || strings.Contains(r.holder, "not in use") {
+	if !strings.Contains(r.holder, "(pid ") || strings.Contains(r.holder, "which is gone") || strings.Contains(r.holder, "which has released it") || strings.Contains(r.holder, "not in use") {
 		return 0
 	}
 	if m := more.FindStringSubmatch(r.holder); m != nil {

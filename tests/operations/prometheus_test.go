@@ -35,7 +35,7 @@ import (
 const observabilityVariable = "REDLATCH_OBSERVABILITY"
 
 // unprovoked are the alerts that a minute cannot provoke. Their unit tests have to do.
-var unprovoked = []string{"RedlatchHeldTooLong"} // its lease is an hour old
+var unprovoked = []string{"RedlatchHeldTooLong", "RedlatchRedisRefuses", "RedlatchWaitsStuck"}
 
 // TestObservability starts a Prometheus with the rules, against a program with all the faults that
 // the alerts are about. Every query of the board and every recording rule returns data, and so does

@@ -260,7 +260,8 @@ func TestLostAsRedisSays(t *testing.T) {
 		want        lock.Loss
 	}{
 		{"5\t{}", "9", lock.Loss{Reason: lock.ReasonForced, Note: "5\t{}"}},
-		{"", "9", lock.Loss{Reason: lock.ReasonDeleted}},
+		{"", "7", lock.Loss{Reason: lock.ReasonDeleted}},
+		{"", "9", lock.Loss{Reason: lock.ReasonGone}},
 		{"", "", lock.Loss{Reason: lock.ReasonForgotten}},
 	} {
 		t.Run(string(c.want.Reason), func(t *testing.T) {
@@ -306,7 +307,7 @@ func TestTheWordOfForceIsNotSo(t *testing.T) {
 		if !l.Held() {
 			t.Fatalf("Err = %v, and Redis has it", l.Err())
 		}
-		h.server.Now(gone("", "8"))
+		h.server.Now(gone("", "7"))
 		time.Sleep(time.Minute)
 		if want := (lostTest{lock.Loss{Reason: lock.ReasonDeleted}}); l.Err() != want {
 			t.Errorf("Err = %v, want %v", l.Err(), want)

@@ -84,10 +84,10 @@ var Others = map[string]redlatch.LockInfo{
 	`a foreign client (owner "x")`: heldBy("mutex", redlatch.Holder{
 		Owner: "x", Foreign: true, Remaining: -1,
 	}),
-	"a run that has ended, and whose window lasts on": heldBy("job", redlatch.Holder{
+	"the window of its last run": heldBy("job", redlatch.Holder{
 		Owner: "window", Resting: true, Remaining: time.Minute,
 	}),
-	"a client, which is gone; its minimal hold keeps it closed for another 3s": heldBy("mutex", redlatch.Holder{
+	"a client, which has released it; its minimal hold keeps it closed for another 3s": heldBy("mutex", redlatch.Holder{
 		Owner: "z", Resting: true, Remaining: 3 * time.Second,
 	}),
 	"a client, which is gone; its place is kept for another 14s": heldBy("slotpool", redlatch.Holder{

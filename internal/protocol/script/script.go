@@ -192,6 +192,7 @@ type Gone struct {
 	Known  bool   // a node of a quorum does not tell
 	Note   string // of the client that took the latch from the owner by force; "" if none did
 	Fenced bool   // a token of the name is remembered
+	Last   int64  // that token
 }
 
 // ParseGone reads a reply of renew.lua that is not [Done].
@@ -199,7 +200,8 @@ func ParseGone(r conn.Reply) Gone {
 	if len(r.List) != 3 {
 		return Gone{}
 	}
-	return Gone{Known: true, Note: r.List[1].Text, Fenced: r.List[2].Text != ""}
+	last, _ := strconv.ParseInt(r.List[2].Text, 10, 64)
+	return Gone{Known: true, Note: r.List[1].Text, Fenced: r.List[2].Text != "", Last: last}
 }
 
 // Adopt is the call of adopt.lua, which gives the place of an owner to its successor; its reply is

@@ -97,6 +97,13 @@ func (r *Record) AnnounceFirst(ctx context.Context) {
 	}
 }
 
+// Again has the record written soon if there may be one: Redis may have lost it.
+func (r *Record) Again() {
+	if r.begun.Load() {
+		r.schedule.Advance(&r.entry, r.now().Time())
+	}
+}
+
 // Due implements [schedule.Owner].
 func (r *Record) Due(clock.Reading) { r.running.Go(r.write) }
 

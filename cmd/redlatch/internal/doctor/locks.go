@@ -160,8 +160,10 @@ func (v *visit) listening(ctx context.Context, n *node, sharded bool) {
 	}()
 	trouble := func(err error) {
 		f.Level, f.Found = Warning, "no "+what+" arrive: "+clean(err)
-		f.Advice = "waiting works all the same, by asking four times a second; to wait without asking, permit " + permit + " and the channels; " +
-			v.permit()
+		f.Advice = "waiting works all the same, by asking at each heartbeat, or four times a second without a subscription"
+		if retry.Says(err, "NOPERM") {
+			f.Advice += "; to wait without asking, permit " + permit + " and the channels; " + v.permit()
+		}
 	}
 	select {
 	case <-up:

@@ -62,6 +62,8 @@ func (v *visit) roundTrip(ctx context.Context, n *node) bool {
 	slices.Sort(times)
 	f := Finding{n.addr, "round trip", OK, fmt.Sprintf("%v, at best %v; the TTL is %v", round(times[4]), round(best), v.TTL), ""}
 	switch advice := "use a longer TTL, or a server that is nearer"; {
+	case times[4] > time.Second:
+		f.Level, f.Advice = Fault, "no request is answered within a third of its time limit, 1s by default: use a server that is nearer, or a longer RequestTimeout"
 	case times[4] > v.TTL/10:
 		f.Level, f.Advice = Fault, advice
 	case times[4] > v.TTL/100:
@@ -123,7 +125,12 @@ func (f *Finding) worse(found, advice string) {
 func (v *visit) memory(n *node) {
 	policy, limit := n.info["maxmemory_policy"], n.info["maxmemory"]
 	f := Finding{n.addr, "eviction", OK, fmt.Sprintf("maxmemory-policy %s, maxmemory %s", policy, limit), ""}
+	number := func(field string) int64 { v, _ := strconv.ParseInt(n.info[field], 10, 64); return v }
+	most, used := number("maxmemory"), number("used_memory")-number("mem_not_counted_for_evict")
 	switch {
+	case policy == "noeviction" && most > 0 && used > most:
+		f.Level, f.Found = Fault, fmt.Sprintf("memory is full: %d of %d bytes", used, most)
+		f.Advice = "nothing that is not in line already can be acquired (OOM): raise maxmemory, or see what else fills the server"
 	case policy == "":
 		f.Level, f.Found, f.Advice = Warning, "the server does not tell its maxmemory-policy", "make sure that it is noeviction"
 	case policy != "noeviction" && limit != "0":

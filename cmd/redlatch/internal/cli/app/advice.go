@@ -13,6 +13,8 @@ import (
 // The hints of what Redis, or what answers in its place, says of a request.
 const (
 	hintUnreachable = "start a server with `redlatch dev` or `redis-server`, or name one with --redis URL or REDLATCH_REDIS"
+	hintSilent      = "a server listens there and does not answer in time: see its log and its load, a slow command, a firewall"
+	hintResting     = "wait until the nodes have rested, as they do after a restart: `redlatch doctor` tells for how long"
 	hintNoTLS       = "see whether a server is up there, and speaks TLS at this port: rediss:// is for no other"
 	hintTLS         = "a server that speaks TLS at this port answers so: try rediss:// in place of redis://"
 	hintCA          = "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM"
@@ -27,7 +29,7 @@ const (
 	hintPassword = "the user or the password in REDLATCH_REDIS, REDLATCH_REDIS_FILE or --redis is wrong"
 	hintRights   = "`redlatch doctor --acl` prints the line for Redis that gives this user its rights"
 	hintLoading  = "the server has just started and is loading its data: wait until it has"
-	hintCrowded  = "the server has as many connections as its maxclients allows: `CLIENT LIST` tells whose they are"
+	hintCrowded  = "the server has as many connections as its maxclients allows: stop some clients, or raise it by a connection that is open"
 	hintSentinel = "Sentinel names a server that is no master: look again when its failover is over, or see what `SENTINEL MASTERS` says"
 	hintFull     = "the server is out of memory: `redlatch doctor` looks at its limit and its policy"
 	hintDatabase = "the server has fewer databases than that: give a smaller number at the end of the URL, or none"
@@ -51,6 +53,9 @@ var signs = []struct{ text, plain, secure string }{
 	{"max number of clients", hintCrowded, hintCrowded},
 	{"role is not master", hintSentinel, hintSentinel},
 	{"connection refused", hintUnreachable, hintNoTLS},
+	{"does not vote", hintResting, hintResting},
+	{"TLS handshake", hintNoTLS, hintNoTLS},
+	{"no answer in time", hintSilent, hintSilent},
 	{"connection reset by peer", hintTLS, hintNoTLS},
 	{"EOF", hintTLS, hintNoTLS},
 	{"", hintUnreachable, hintNoTLS},

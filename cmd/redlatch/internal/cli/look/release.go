@@ -93,6 +93,13 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 	if err != nil {
 		return err
 	}
+	resting := func(h redlatch.Holder) bool { return h.Resting && info.Kind == "slotpool" }
+	if i := slices.IndexFunc(holders, resting); i >= 0 {
+		rest := holders[i].Remaining
+		if holders = slices.DeleteFunc(slices.Clone(holders), resting); len(holders) == 0 {
+			return exit.New(exit.Failed, fmt.Errorf("nobody holds %q: a slot is at rest for another %s, and nothing opens it before", name, fleet.Span(rest)), "")
+		}
+	}
 	if !how.force {
 		var all []string
 		for _, h := range holders {
