@@ -227,8 +227,8 @@ func (e *Engine) tell(ctx context.Context, l *lock.Lock, what lock.Event) {
 	if e.recorder != nil {
 		e.recorder.tap(ctx, l, what)
 	}
-	if what.What == lock.Lost || what.What == lock.Reachable {
-		e.Presence.Again()
+	if (what.What == lock.Lost || what.What == lock.Reachable) && e.Closing.Err() == nil {
+		e.Presence.Again() // Redis may have lost it
 	}
 	e.words.Tell(ctx, l, what)
 }

@@ -97,7 +97,7 @@ func (r *Record) AnnounceFirst(ctx context.Context) {
 	}
 }
 
-// Again has the record written soon if there may be one: Redis may have lost it.
+// Again has the record written at once if it has been written before.
 func (r *Record) Again() {
 	if r.begun.Load() {
 		r.schedule.Advance(&r.entry, r.now().Time())
