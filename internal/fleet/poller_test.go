@@ -131,6 +131,7 @@ func TestDeadlockStays(t *testing.T) {
 		for f.sought.Load() < 2 {
 			time.Sleep(time.Second)
 		}
+		synctest.Wait() // until what the look has found is shown
 		got, _ := p.Picture()
 		check.That(t, len(got.Deadlocks) == 1 && got.DeadlocksErr != nil, "%d deadlocks after a look that failed: %v", len(got.Deadlocks), got.DeadlocksErr)
 	})

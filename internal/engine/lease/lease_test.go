@@ -260,11 +260,11 @@ func TestLostAsRedisSays(t *testing.T) {
 		want        lock.Loss
 	}{
 		{"5\t{}", "9", lock.Loss{Reason: lock.ReasonForced, Note: "5\t{}"}},
-		{"", "7", lock.Loss{Reason: lock.ReasonDeleted}},
-		{"", "9", lock.Loss{Reason: lock.ReasonGone}},
+		{"", "9", lock.Loss{Reason: lock.ReasonDeleted}},
+		{"", "6", lock.Loss{Reason: lock.ReasonForgotten}},
 		{"", "", lock.Loss{Reason: lock.ReasonForgotten}},
 	} {
-		t.Run(string(c.want.Reason), func(t *testing.T) {
+		t.Run(string(c.want.Reason)+c.fence, func(t *testing.T) {
 			inHouse(t, func(t *testing.T, h *house) {
 				l := h.begin(t, "a", minute)
 				h.server.Now(gone(c.note, c.fence))

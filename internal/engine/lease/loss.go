@@ -30,8 +30,6 @@ func (l *Lease) whyGone(gone script.Gone) lock.Loss {
 		return lock.Loss{Reason: lock.ReasonGone} // its token may be forgotten by now
 	case gone.Last > 0 && gone.Last < l.token: // an older copy of the data
 		return lock.Loss{Reason: lock.ReasonForgotten}
-	case gone.Last > l.token+int64(l.tokens) && l.alone(): // another has been inside since, whatever Redis lost
-		return lock.Loss{Reason: lock.ReasonGone}
 	case gone.Fenced:
 		return lock.Loss{Reason: lock.ReasonDeleted}
 	}
@@ -103,9 +101,4 @@ func (k *Keeper) DropKept() {
 			}
 		})
 	}
-}
-
-// alone reports whether the lock has one holder at a time, so that a larger token is that of a later one.
-func (l *Lease) alone() bool {
-	return l.lock.Kind.Name == script.Mutex.Name || l.lock.Kind.Name == script.Election.Name
 }
