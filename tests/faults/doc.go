@@ -3,6 +3,7 @@
 //
 // # Which file is about which hazard
 //
+//	callbacks        code of the program that the library calls panics, or takes long
 //	clock_linux      the clock of the server steps by an hour
 //	context          contexts that seem alive after the deadline, or end while a server is silent; hooks that panic
 //	countdown_fault  a countdown: lost and late requests, messages, processes and servers
