@@ -290,3 +290,21 @@ func TestMemoryTellsWhatHappened(t *testing.T) {
 		waits.Wait()
 	})
 }
+
+// TestManyReadersThatAreKept: eight clients only keep a lock as readers. A try of a writer gets it, though each
+// answer takes a while.
+func TestManyReadersThatAreKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redlatchtest.Memory, writer, _ *redlatch.Client) {
+		s.Delay(20 * time.Millisecond)
+		for range 8 {
+			r := s.Client(t, redlatch.Options{Lock: redlatch.LockOptions{Linger: 10 * time.Second}})
+			for range 3 {
+				l := check.Value(r.RWMutex("a").RLock(t.Context())).OK(t)
+				check.OK(t, "Release", l.Release(t.Context()))
+				time.Sleep(time.Second)
+			}
+		}
+		l := check.Value(writer.RWMutex("a").TryLock(t.Context())).OK(t)
+		check.OK(t, "Release", l.Release(t.Context()))
+	})
+}

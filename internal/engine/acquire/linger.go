@@ -111,6 +111,9 @@ func (a *attempt) tryKept(ctx context.Context, taken error) (*lease.Lease, error
 	limit := min(max(askFor, 6*trip), a.by.Timeout/3) // or a try would take longer than it may
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if a.Kind == script.RWMutex { // all at once: many may keep it, and each answer takes round trips
+		a.by.Line.AskReaders(asking, a.Lock)
+	}
 	for pause := askPause; ; pause *= 2 {
 		keeper, err := a.by.Line.Ask(asking, a.Lock, a.occupant.Owner, true)
 		switch {

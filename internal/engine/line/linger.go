@@ -2,6 +2,7 @@ package line
 
 import (
 	"context"
+	"time"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/engine/lock"
@@ -17,19 +18,19 @@ func (ln *Line) AskKeeper(l *lock.Lock, first bool, occupant string) {
 		return
 	}
 	ln.Spawn(func() {
-		ctx, cancel := context.WithTimeout(ln.Closing, ln.Heartbeat)
+		ctx, cancel := context.WithTimeout(ln.Closing, max(ln.Heartbeat, time.Second)) // it takes two round trips
 		defer cancel()
 		if l.Kind == script.RWMutex {
-			ln.askReaders(ctx, l)
+			ln.AskReaders(ctx, l)
 			return
 		}
 		_, _ = ln.Ask(ctx, l, occupant, false)
 	})
 }
 
-// askReaders asks the clients of all owners inside a read-write mutex that they may only keep: a writer
+// AskReaders asks the clients of all owners inside a read-write mutex that they may only keep: a writer
 // waits for all of them.
-func (ln *Line) askReaders(ctx context.Context, l *lock.Lock) {
+func (ln *Line) AskReaders(ctx context.Context, l *lock.Lock) {
 	answer, err := ln.Asker.Ask(ctx, l.Subject, "look at", l.Kind.Inspect(l.Keys))
 	if err != nil {
 		return

@@ -31,7 +31,12 @@ func (a *Asker) Refused(ctx context.Context, s Subject, node conn.Conn, op strin
 		switch {
 		case e == nil && use != "none" && use != s.Kind.Name:
 			return a.used(s, use, 0)
-		case e == nil: // the lock's own key is as it should be
+		case e != nil: // it is about to change, or the nodes of a quorum do not agree on it
+			err = fmt.Errorf("%w: %w", fault.ErrWrongKind, err)
+		case use == "none": // its holder has left since, or a key beside it is another program's
+			err = fmt.Errorf("%w: what was there has gone since, or %s or another key beside it is another program's: %w",
+				fault.ErrWrongKind, s.Keys.Queue(), err)
+		default: // the lock's own key is as it should be
 			err = fmt.Errorf("%w: %s or another key beside it is another program's: %w", fault.ErrWrongKind, s.Keys.Queue(), err)
 		}
 	}
