@@ -38,10 +38,10 @@ func (c *Client) ID() string { return c.engine.ID }
 // lost: their contexts are cancelled and their keys expire with their TTL, since releasing them
 // could let others in while the work still runs; so release first. Close returns when nothing of
 // this client is left in Redis except those keys, at the latest after Options.RequestTimeout, a
-// third later if it waits for replicas. A
-// connection that the program brought stays open. The error is a [*LeftError] that names the leases
-// if any were held; the client is closed all the same. Otherwise it is that of the connection. A
-// second call waits for the first one, and returns what that returns.
+// third later if it waits for replicas. A connection that the program brought stays open. The error
+// is a [*LeftError] that names the leases if any were held; the client is closed all the same.
+// Otherwise it is that of the connection. A second call waits for the first one, and returns what
+// that returns.
 func (c *Client) Close() error {
 	if !c.closing.CompareAndSwap(false, true) {
 		<-c.closed // and not a sync.Once, at which a bubble of testing/synctest stands still

@@ -6,7 +6,7 @@
 //	events         counters that drift: an attempt or lease whose end is told twice, or never
 //	everything     a holder is killed, a lock is forced, processes deadlock: a view that does not tell
 //	force          a holder whose lock is taken by force finds out late, or not by whom; a mutex that a waiter gets in between
-//	forgot         a server that lost its data: who holds a lock then, and why others lost theirs
+//	forgot         a server that lost its data: the holder that is shown then, and the reason of a loss
 //	hook           a slow hook: the client misses what happens meanwhile, or tells it wrongly
 //	inspect        an operator takes the dead for the living; a look that costs what was ever used; labels that are not shown
 //	journal        a record of what happened that lacks something, costs something, or grows

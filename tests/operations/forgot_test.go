@@ -12,8 +12,8 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/memory"
 )
 
-// TestHolderIsKnownAfterALossOfData: an operator who looks after a restart without data sees which
-// process holds the lock.
+// TestHolderIsKnownAfterALossOfData: the server restarts without data, and a client acquires a lock again.
+// Inspect names its process.
 func TestHolderIsKnownAfterALossOfData(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {

@@ -34,14 +34,7 @@ func (a *attempt) adopt(ctx context.Context, t lock.Text) (*lease.Lease, error) 
 	// Each request means the same, and so does one that is sent again after its reply was lost.
 	// None lets an owner in: whatever arrives late finds nothing to do.
 	call := a.Kind.Adopt(a.Keys, t.Owner, a.owner, a.TTL, t.Detail, a.TTL+a.Extra)
-	asked := false
-	defer func() {
-		if !asked { // what observes the connection has panicked, when the request had been sent
-			a.by.Undo.ReleaseAdopted(a.Lock, a.owner)
-		}
-	}()
-	answer, err := a.ask(ctx, "adopt", call)
-	asked = true
+	answer, err := a.askUndoing(ctx, "adopt", call, func() { a.by.Undo.ReleaseAdopted(a.Lock, a.owner) })
 	if err == nil && !script.Done(answer.Reply) {
 		err = a.notThere(ctx, "adopt")
 	}

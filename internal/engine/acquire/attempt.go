@@ -64,6 +64,20 @@ func (a *attempt) ask(ctx context.Context, op string, call conn.Call) (ask.Answe
 	return a.by.Asker.Ask(ctx, a.Subject, op, call)
 }
 
+// askUndoing is ask for a request that lets an owner in. If it panics, in what observes the connection,
+// it may have been sent: then undo releases the owner.
+func (a *attempt) askUndoing(ctx context.Context, op string, call conn.Call, undo func()) (ask.Answer, error) {
+	asked := false
+	defer func() {
+		if !asked {
+			undo()
+		}
+	}()
+	answer, err := a.ask(ctx, op, call)
+	asked = true
+	return answer, err
+}
+
 // abandon releases an owner in the background, until it is neither inside nor in line.
 func (a *attempt) abandon(owner, ticket string) { a.by.Undo.Abandon(a.Lock, owner, ticket) }
 

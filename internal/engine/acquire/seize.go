@@ -61,14 +61,7 @@ func (a *attempt) rob(of string, look func(ctx context.Context) (Robbery, error)
 	}
 	c.Presence.Announce()
 	r.Owner, r.TTL, r.Param, r.FenceTTL = a.owner, a.TTL, a.Param, c.FenceTTL
-	asked := false
-	defer func() {
-		if !asked { // what observes the connection has panicked, when the request had been sent
-			a.abandon(a.owner, "")
-		}
-	}()
-	answer, err := a.ask(a.ctx, "take by force", a.Kind.Seize(a.Keys, r.Seizure))
-	asked = true
+	answer, err := a.askUndoing(a.ctx, "take by force", a.Kind.Seize(a.Keys, r.Seizure), func() { a.abandon(a.owner, "") })
 	var standing script.Standing
 	if err == nil {
 		standing, err = script.ParseSeize(answer.Reply)

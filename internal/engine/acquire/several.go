@@ -141,14 +141,8 @@ func (c *Acquirer) atOnce(ctx context.Context, attempts []*attempt) ([]*lease.Le
 	for i, a := range attempts {
 		sets[i], owners[i] = a.Keys, a.owner
 	}
-	asked := false
-	defer func() {
-		if !asked { // what observes the connection has panicked, when the request had been sent
-			abandonFrom(attempts, 0)
-		}
-	}()
-	answer, err := first.ask(ctx, "acquire", script.Multi(sets, owners, first.TTL, c.FenceTTL))
-	asked = true
+	call := script.Multi(sets, owners, first.TTL, c.FenceTTL)
+	answer, err := first.askUndoing(ctx, "acquire", call, func() { abandonFrom(attempts, 0) })
 	var tokens []int64
 	if err == nil {
 		tokens, err = script.ParseMulti(answer.Reply, len(owners))

@@ -13,15 +13,21 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
+// besetTTL is the TTL of a partner whose requests are beset. Nothing extends its leases.
+const besetTTL = 2 * time.Second
+
+// besetting returns a lock of any kind, its name, and a partner for it.
+func (a *player) besetting() (name string, k sharable, p *partner) {
+	name = a.scene("dead")
+	kinds := a.kinds(name)
+	return name, kinds[a.Random.IntN(len(kinds))], a.meets(lasting(besetTTL), func(o *redlatch.Options) { o.RequestTimeout = sent })
+}
+
 // beset has each request of a client meet a series of mishaps: it gets lost, or its reply, it is late, or
 // a server refuses it. What the client says in the end is so, and it leaves nothing behind.
 func beset(a *player) {
 	defer a.Rest(a.UpTo(time.Second))
-	name := a.scene("dead")
-	kinds := a.kinds(name)
-	k := kinds[a.Random.IntN(len(kinds))]
-	const ttl = 2 * time.Second
-	p := a.meets(lasting(ttl), func(o *redlatch.Options) { o.RequestTimeout = sent })
+	name, k, p := a.besetting()
 	defer func() { _ = p.Close() }()
 	ctx, cancel := context.WithTimeout(a.Ctx, sent/2+a.UpTo(sent))
 	defer cancel()
@@ -37,16 +43,16 @@ func beset(a *player) {
 		a.WantBacked(world.Acquisition{Kind: history.Mutex, Name: name}, l)
 	}
 	for range a.Random.IntN(3) {
-		a.Rest(ttl/4 + a.UpTo(ttl/4))
+		a.Rest(besetTTL/4 + a.UpTo(besetTTL/4))
 		a.besets(p, name)
 		held, begun := l.Held(), time.Now()
 		err := l.Extend(a.Ctx)
 		p.spare()
-		a.Wantf(err != nil || !held || l.Remaining() > ttl*9/10-time.Since(begun), "an extend of a %s leaves %v after %v", k.kind, l.Remaining(), time.Since(begun))
+		a.Wantf(err != nil || !held || l.Remaining() > besetTTL*9/10-time.Since(begun), "an extend of a %s leaves %v after %v", k.kind, l.Remaining(), time.Since(begun))
 	}
 	switch a.Random.IntN(3) {
-	case 0: // the lease ends, and whoever waits is in at once
-		ctx, cancel := context.WithTimeout(a.Ctx, 2*ttl)
+	case 0: // the lease ends, and a waiter is in at once
+		ctx, cancel := context.WithTimeout(a.Ctx, 2*besetTTL)
 		defer cancel()
 		w := k.waits(ctx, a.Client)
 		for l.Held() && a.Ctx.Err() == nil {
@@ -54,7 +60,7 @@ func beset(a *player) {
 		}
 		lost := time.Now()
 		// A request that was late is answered as if it had not been: its lease lasts longer in Redis.
-		a.Wantf(w.within(a, sent/3+ttl/20+8*a.Trip()), "a waiter for a %s is not in %v after the loss of a lease", k.kind, time.Since(lost))
+		a.Wantf(w.within(a, sent/3+besetTTL/20+8*a.Trip()), "a waiter for a %s is not in %v after the loss of a lease", k.kind, time.Since(lost))
 		w.release()
 		_ = l.Release(context.Background())
 	default:
@@ -105,19 +111,15 @@ func (a *player) wantClean(k sharable, name, after string) {
 }
 
 // revenant has the first request of an acquisition arrive when the lease has been lost that the second
-// request brought. It keeps nobody out for long.
+// request brought. It keeps no other client out for long.
 func revenant(a *player) {
 	defer a.Rest(a.UpTo(time.Second))
-	name := a.scene("dead")
-	kinds := a.kinds(name)
-	k := kinds[a.Random.IntN(len(kinds))]
-	const ttl = 2 * time.Second
-	p := a.meets(lasting(ttl), func(o *redlatch.Options) { o.RequestTimeout = sent })
+	name, k, p := a.besetting()
 	defer func() { _ = p.Close() }()
 	deleted := !a.Plan.Quorum() && a.OneIn(2) // else its time ends
 	begun, late := time.Now(), sent/2+a.UpTo(sent/12)
 	if !deleted {
-		late += ttl
+		late += besetTTL
 	}
 	p.meets(name, wire.ArrivesLate, late)
 	l, err := k.lock(p.Client, a.Ctx, false)
