@@ -27,7 +27,7 @@ admit = whole(admit)
 
 -- leave opens the window again if the run never began, also when its lease has ended.
 local function leave(owner, begun)
-  if owner == 'window' then -- which is no run's: a run that is inside has an owner, and may have come since
+  if owner == 'window' then -- a run that is inside has an owner, and may have begun since
     for _, other in ipairs(redis.call('ZRANGEBYSCORE', K, millis() + 1, '+inf')) do
       if other ~= 'window' then return false end
     end

@@ -7,7 +7,8 @@
 --       channel, message, sharded (1 or 0; all three absent if no other library is to be told),
 --       every, yield ms (both absent if the line never yields)
 -- Reply 0 if the owner was not inside, else 1 and the number of holds it has left
--- Cost  3 commands if the line is empty, 13 to 15 with a hand-over, about 10 with a minimal hold; for a mutex
+-- Cost  3 commands if the line is empty, 13 to 15 with a hand-over, about 10 with a minimal hold;
+--       for a mutex
 
 local left = not ARGV[5] and leave(ARGV[2], ARGV[4])
 if left and ARGV[3] == '' and redis.call('EXISTS', QUEUE) == 0 then return 1 + left end

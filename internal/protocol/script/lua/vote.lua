@@ -26,8 +26,9 @@ if not right then
   local rest = redis.call('HMGET', EPOCH, 'resting', 'until')
   return {-2, rest[1] == process() and math.max(0, rest[2] - math.floor(now() / 1000)) or 0}
 end
--- A slot that is not below the least one asked for is of this round or a later one: the request comes late,
--- or again. If the owner left it here, another could have it, with the nodes that never gave it to this one.
+-- A slot that is not below the least one asked for is of this round or a later one: the request
+-- comes late, or again. If the owner left it here, another owner could have it, with the nodes that
+-- never gave it to this owner.
 if ARGV[6] == '1' then
   local _, slot = granted(owner)
   if slot and tonumber(slot) < tonumber(string.match(ARGV[4], '^%d+:%d+:(%d+)')) then leave(owner, '') end
