@@ -182,9 +182,9 @@ type LockOptions struct {
 
 	// Replicas is how many replicas must acknowledge an acquisition (WAIT). If fewer do within a
 	// third of Options.RequestTimeout, it is given back and the error matches [ErrNotReplicated].
-	// It costs another round trip, and if Redis does not answer that, another RequestTimeout. It
-	// makes the loss of a lock in a failover less likely, and does not exclude it: another replica
-	// may be promoted. Default 0.
+	// It costs another round trip, and if Redis does not answer that, another RequestTimeout for a
+	// waiter. A try ends within 4/3 of RequestTimeout in all. Replicas make the loss of a lock in a
+	// failover less likely, and do not exclude it: another replica may be promoted. Default 0.
 	Replicas int
 
 	// MaxWait bounds the time that Lock waits in line. A deadline of Lock's context bounds the

@@ -305,16 +305,25 @@ func (c *tardy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return results
 }
 
-// TestTryEndsInTime: a try is answered late, and its grant is extended, since little is left of it. Both
-// requests together take no longer than one may.
+// EvalReplicated implements [conn.Replicated]: nothing comes back.
+func (c *tardy) EvalReplicated(ctx context.Context, _ conn.Call, _ int, _ time.Duration) (conn.Result, int) {
+	<-ctx.Done()
+	return conn.Result{Err: ctx.Err()}, 0
+}
+
+// TestTryEndsInTime: a try is answered late, and its grant is extended, since little is left of it, or since
+// replicas have to acknowledge it. Both requests together take no longer than one may.
 func TestTryEndsInTime(t *testing.T) {
 	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		c := wire.Wrap(t, &tardy{Conn: s.Conn()}, redlatch.Options{
-			RequestTimeout: 3 * time.Second, Lock: redlatch.LockOptions{TTL: 2 * time.Second, Renew: redlatch.Off},
-		})
-		start := time.Now()
-		_, err := kindtest.Locks(c, "")[kind].Try(t.Context())
-		check.Error(t, "a try", err, redlatch.ErrUnreachable)
-		check.That(t, time.Since(start) <= 4*time.Second, "it ended after %v", time.Since(start))
+		for _, replicas := range []int{0, 1} {
+			c := wire.Wrap(t, &tardy{Conn: s.Conn()}, redlatch.Options{
+				RequestTimeout: 3 * time.Second, Lock: redlatch.LockOptions{TTL: 2 * time.Second, Renew: redlatch.Off, Replicas: replicas},
+			})
+			start := time.Now()
+			_, err := kindtest.Locks(c, "")[kind].Try(t.Context())
+			check.Error(t, "a try", err, redlatch.ErrUnreachable)
+			check.That(t, time.Since(start) <= 4*time.Second, "with %d replicas it ended after %v", replicas, time.Since(start))
+			time.Sleep(time.Minute)
+		}
 	})
 }

@@ -2,6 +2,7 @@ package acquire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,31 +59,37 @@ func (a *attempt) makeUsable(ctx context.Context, g *lock.Grant) (now clock.Read
 		return now, a.describeTimeout(ctx, a.failed("acquire", err))
 	}
 	if a.Replicas > 0 && !g.Passed {
-		if err := a.replicate(ctx, g); err != nil {
-			return now, a.describeTimeout(ctx, err)
-		}
+		err = a.replicate(ctx, g)
 	}
-	if now = a.by.Now(); g.TTL-now.Since(g.Sent) < a.least(g.TTL) {
+	if now = a.by.Now(); err == nil && g.TTL-now.Since(g.Sent) < a.least(g.TTL) {
 		err = a.extendGrant(ctx, g)
 		now = a.by.Now()
 	}
-	return now, err
+	switch {
+	case err == nil || errors.Is(err, fault.ErrTooLate):
+		return now, err
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return now, a.failed("acquire", fmt.Errorf("%w within %v", fault.ErrUnreachable, a.by.Timeout))
+	}
+	return now, a.describeTimeout(ctx, err)
+}
+
+// within bounds a second request of a try: the whole call takes no longer than any call may. A waiter
+// has the time of its own context.
+func (a *attempt) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.patient {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, a.by.Timeout*4/3-a.by.Now().Since(a.start))
 }
 
 // extendGrant gives a grant its full TTL again. The error is fault.ErrTooLate if the grant has run out.
-// A try has no more time for this than its request has left of what any call may take.
 func (a *attempt) extendGrant(ctx context.Context, g *lock.Grant) error {
-	within, cancel := ctx, func() {}
-	if !a.patient {
-		within, cancel = context.WithTimeout(ctx, a.by.Timeout*4/3-a.by.Now().Since(a.start))
-	}
+	ctx, cancel := a.within(ctx)
 	defer cancel()
-	reply, err := a.ask(within, "extend", a.Kind.Renew(a.Keys, a.owner, a.TTL, g.Detail))
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
-		return a.failed("acquire", fmt.Errorf("%w within %v", fault.ErrUnreachable, a.by.Timeout))
-	}
+	reply, err := a.ask(ctx, "extend", a.Kind.Renew(a.Keys, a.owner, a.TTL, g.Detail))
 	if err != nil {
-		return a.describeTimeout(ctx, err)
+		return err
 	}
 	if !script.Done(reply.Reply) {
 		g.Gone = true
@@ -119,8 +126,10 @@ func (a *attempt) returnGrant(g lock.Grant) {
 // another client. The deadline counts from that extend, which the replicas know.
 func (a *attempt) replicate(ctx context.Context, g *lock.Grant) error {
 	c, n := a.by, int(a.Replicas)
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	ctx, cancel := a.within(ctx)
 	defer cancel()
+	ctx, stop := context.WithTimeout(ctx, c.Timeout)
+	defer stop()
 	// It is tempting to send a plain extend. It writes nothing where it gives no more time, and after
 	// that WAIT waits for nothing, on Redis 8.0. This one is sent once: a copy of it that came late would
 	// shorten a lease that ExtendTo has made longer.
