@@ -113,7 +113,7 @@ func (t *told) check() {
 
 // owners is what the hooks of a world were told of owners.
 type owners struct {
-	ended  map[string]time.Time // leases that are over
+	ended  map[string]time.Time // leases that are over in Redis, too
 	failed map[string]time.Time // acquisitions that came to nothing
 	lost   map[string]error
 	modes  map[string]string // of an rwmutex, when it was granted last
@@ -125,8 +125,10 @@ func (o *owners) note(e redlatch.Event) {
 	case redlatch.EventGranted: // also by a goroutine that the lease was passed on to
 		delete(o.ended, e.Owner)
 		o.modes[e.Owner] = e.Mode
-	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
-		o.ended[e.Owner] = time.Now()
+	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached, redlatch.EventUnkept:
+		if !e.Kept { // if its client keeps the lock, Redis has a holder until EventUnkept
+			o.ended[e.Owner] = time.Now()
+		}
 	case redlatch.EventFailed:
 		o.failed[e.Owner] = time.Now()
 	}
