@@ -49,7 +49,7 @@ func TestQuorumRollingRestart(t *testing.T) {
 	}
 	cancel()
 	if o := help.Receive(t, waits, "the waiter"); o.Err == nil { // the nodes forgot that lock, too
-		locktest.Release(t, o.Lease)
+		_ = o.Lease.Release(t.Context()) // and may have forgotten it again since
 	}
 	check.That(t, term.Token() == token, "token %d, want %d as before", term.Token(), token)
 	check.Nil(t, "Release", term.Release(t.Context()))

@@ -253,7 +253,8 @@ func (m *kindModel) cancel(t *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(m.line)-1).Draw(t, "place")
 	m.line[i].cancel()
-	check.Refusal(t, "acquire", help.AwaitError(t, m.line[i].result), context.Canceled, redlatch.ErrTaken)
+	// Redis may have its place in line before its client knows that the lock is taken.
+	check.Refusal(t, "acquire", help.AwaitError(t, m.line[i].result), context.Canceled)
 	owner := m.line[i].owner
 	m.line = slices.Delete(m.line, i, i+1)
 	locktest.Eventually(t, "it left the line", func() bool { return !slices.Contains(locktest.Line(m.server, m.name), owner) })
