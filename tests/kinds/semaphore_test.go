@@ -119,3 +119,27 @@ func TestPlaceAfterAResize(t *testing.T) {
 		locktest.Release(t, help.Await(t, result))
 	})
 }
+
+// TestResizeTellsWhoWantsTooMuch: a waiter that wants more permits than there are by now is refused at
+// once, not at its next heartbeat.
+func TestResizeTellsWhoWantsTooMuch(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, o := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
+		held := check.Value(c.Semaphore("s", 3).Acquire(t.Context(), 3)).OK(t)
+		wait := func(c *redlatch.Client, permits int64, place string) <-chan help.Outcome {
+			result := help.GoAcquire(func() (*redlatch.Lease, error) { return c.Semaphore("s", 3).Acquire(t.Context(), permits) })
+			s.Queued("s", place)
+			return result
+		}
+		three, two, one := wait(o, 3, "1"), wait(c, 2, "2"), wait(o, 1, "3")
+		began := time.Now()
+		check.OK(t, "Resize", check.ErrorOf(c.Semaphore("s", 3).Resize(t.Context(), 1)))
+		check.Error(t, "a wait for three", help.AwaitError(t, three), redlatch.ErrWrongKind)
+		check.Error(t, "a wait for two", help.AwaitError(t, two), redlatch.ErrWrongKind)
+		check.That(t, time.Since(began) < time.Second, "both are told after %v, want at once", time.Since(began))
+		locktest.Release(t, held)
+		locktest.Release(t, help.Await(t, one))
+		s.WantNothingLeft("s")
+	})
+}
