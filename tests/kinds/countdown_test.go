@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 )
 
 // TestCountDownWithoutACount: what was never set, or is gone, is an error, and never a zero.
@@ -123,6 +124,41 @@ func TestCountDownAmongOtherKinds(t *testing.T) {
 		kinds = append(kinds, fmt.Sprint(info.Name, " ", info.Kind, " ", info.Count, " of ", info.Size))
 	}
 	check.That(t, len(kinds) == 1 && kinds[0] == "d countdown 1 of 1", "List shows %q, want the countdown", kinds)
+}
+
+// TestCountDownWhereNobodyLivesInLine: neither the tickets of the dead nor that of a yield keep a name
+// from a countdown. The ticket of a waiter that lives does.
+func TestCountDownWhereNobodyLivesInLine(t *testing.T) {
+	t.Parallel()
+	for _, dead := range []bool{true, false} {
+		t.Run(fmt.Sprint("dead ", dead), func(t *testing.T) {
+			t.Parallel()
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				c, other := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+				yields := c.Mutex("d").With(redlatch.LockOptions{Yield: redlatch.Yield{Every: 1, For: 10 * time.Second}})
+				held := check.Value(yields.TryLock(t.Context())).OK(t)
+				ctx, giveUp := context.WithCancel(t.Context())
+				result := help.GoLock(ctx, other.Mutex("d"))
+				s.Queued("d", "1")
+				gone := giveUp
+				if dead {
+					s.Do("DEL", locktest.StateKey("d"))
+					gone = func() { s.Cut(other) }
+				} else {
+					locktest.Release(t, held)
+				}
+				d := c.CountDownLatch("d")
+				check.Error(t, "TrySetCount while a waiter lives", check.ErrorOf(d.TrySetCount(t.Context(), 1, 0)), redlatch.ErrWrongKind)
+				gone()
+				time.Sleep(time.Second)
+				check.Error(t, "Delete", d.Delete(t.Context()), redlatch.ErrNotSet)
+				help.SetCount(t, d, 1)
+				help.CountDown(t, d, 0)
+				giveUp()
+				help.AwaitError(t, result)
+			})
+		})
+	}
 }
 
 // TestCountDownGivenUp: a waiter that gives up, or whose client is closed, leaves nothing behind,

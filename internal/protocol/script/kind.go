@@ -98,7 +98,7 @@ func (k *Kind) assemble(before, files []string, after ...string) {
 }
 
 func newCountdown() *Kind {
-	files := []string{"token", "countdown", "tickets", "line"}
+	files := []string{"token", "tickets", "countdown", "line"} // countdown.lua looks at the line
 	k := &Kind{Name: "countdown", files: files, sources: make(map[string][]string)}
 	k.release, k.inspect = k.operation("release"), k.operation("inspect")
 	k.set, k.wait = k.counting("set"), k.counting("wait")

@@ -20,14 +20,22 @@ end
 -- cold
 local KEPT = 1000 -- entries of what has counted that stay when a round has ended
 
+-- other_in_line returns a reason if the last in line waits for another kind. The ticket of yield is
+-- that of no waiter.
+local function other_in_line()
+  local last = redis.call('ZRANGE', QUEUE, -1, -1)[1]
+  local kind = last and string.match(last, '^%u(%l+)\t')
+  return kind and kind ~= KIND and kind ~= YIELD and 'kind\t' .. kind or nil
+end
+
 -- state returns what the mark says, nil if there is none. It returns nil and a reason if the name
 -- is of another kind.
 local function state()
   local text = redis.call('ZRANGE', K, 0, 0)[1]
   if not text then
-    local last = redis.call('ZRANGE', QUEUE, -1, -1)[1]
-    local kind = last and string.match(last, '^%u(%l+)\t')
-    return nil, kind and kind ~= KIND and 'kind\t' .. kind or nil
+    local reason = other_in_line()
+    if reason then head('') end -- drops the dead before the first that lives
+    return nil, reason and other_in_line()
   end
   local left, of, ms, round, first = string.match(text, '^countdown\t(%d+):(%d+):(%d+):(%d+):(%d+)$')
   if not left then return nil, 'kind\t' .. (string.match(text, '^(%l+)\t') or 'sorted set') end
