@@ -434,6 +434,8 @@ var mutants = []mutant{
 		"if n < FAR + every then", "if true then", "TestYieldLetsOthersIn"),
 	breaks("waiter that is refused in line and learns it at its heartbeat", "internal/protocol/script/lua/line.lua",
 		"    if not token then notify_first(ticket, 0, '') end\n", "", "TestResizeTellsWhoWantsTooMuch"),
+	breaks("newcomer behind a yield that does not know that it is the first", "internal/protocol/script/lua/acquire.lua",
+		" or line[2] == ticket and string.match(line[1], '^%u(%l+)') == YIELD", "", "TestFirstBehindAYield"),
 	breaks("waiter that is not told when the line goes on", "internal/protocol/script/lua/line.lua",
 		"if yielding and moved and behind then", "if false then", "TestYieldEnds"),
 	breaks("newcomer that takes a lock that is left free for one of another kind", "internal/protocol/script/lua/acquire.lua",

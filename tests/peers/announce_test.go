@@ -587,3 +587,29 @@ func TestYieldWithNobodyLeft(t *testing.T) {
 	c.Mutex("a").TryLock(t.Context()) // asks, and so lets the newcomer in
 	locktest.Release(t, help.Await(t, result))
 }
+
+// TestFirstBehindAYield: another library takes the lock that is left free for it. A waiter that comes
+// then is the first in line, and looks as often as the first does behind such a holder.
+func TestFirstBehindAYield(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		yield := redlatch.LockOptions{Yield: redlatch.Yield{Every: 1, For: 10 * time.Second}}
+		c, other := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
+		lease := check.Value(c.Mutex("a").With(yield).TryLock(t.Context())).OK(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		result := help.GoLock(ctx, other.Mutex("a"))
+		s.Queued("a", "1")
+		locktest.Release(t, lease)
+		cancel()
+		help.AwaitError(t, result)
+		s.Queued("a", "1") // what keeps the line out
+		s.Do("SET", locktest.StateKey("a"), "another", "PX", "3600000")
+		result = help.GoLock(t.Context(), other.Mutex("a"))
+		s.Queued("a", "2")
+		time.Sleep(yield.Yield.For + 2*time.Second)
+		s.Do("DEL", locktest.StateKey("a"))
+		freed := time.Now()
+		locktest.Release(t, help.Await(t, result))
+		check.That(t, time.Since(freed) < time.Second, "it is in after %v, want that it looks 10 times a second", time.Since(freed))
+	})
+}

@@ -103,8 +103,10 @@ if ticket ~= '' then
   -- If all waits are shorter than a heartbeat, no await ever comes: so newcomers keep the line,
   -- too.
   if not mark_alive(address, ARGV[7]) and (first or redis.call('PTTL', QUEUE) < LINGER / 2) then keep_line() end
-  local rank = yielding and 1 or 0
-  if not first then first = redis.call('ZRANGE', QUEUE, rank, rank)[1] == ticket end
+  if not first then
+    local line = redis.call('ZRANGE', QUEUE, 0, 1)
+    first = line[1] == ticket or line[2] == ticket and string.match(line[1], '^%u(%l+)') == YIELD
+  end
   fence = redis.call('GET', FENCE)
 end
 if yielding and ms == -2 then ms = yielding end
