@@ -2,7 +2,6 @@ package redlatch
 
 import (
 	"context"
-	"slices"
 	"strconv"
 
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -63,15 +62,11 @@ func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	info := newLockInfo(p)
-	// What only the dead know keeps no caller out, as for an acquisition.
-	used := len(info.Holders) > 0 || slices.ContainsFunc(info.Waiters, func(w Waiter) bool { return !w.Dead })
-	other := info.Kind != "" && info.Kind != k.Kind.Name || info.Size != 0 && info.Size != k.Size
-	if info.RedisType != "" || used && other {
-		return 0, wrongKind(k.Subject, p.Use(), p.Size)
+	if use := p.InUse(); use != "" && (use != k.Kind.Name || p.Size != 0 && p.Size != k.Size) {
+		return 0, wrongKind(k.Subject, use, p.Size)
 	}
 	free := k.Size
-	for _, h := range info.Holders {
+	for _, h := range newLockInfo(p).Holders {
 		free -= h.Permits
 	}
 	return max(free, 0), nil

@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
@@ -256,6 +257,32 @@ func TestSizeThatOnlyTheDeadKnow(t *testing.T) {
 				help.AwaitNothingLeft(t, s, name)
 			})
 		}
+	}
+}
+
+// TestSizeThatAWishLeaves: the waiter crashes that a latch was resized beside. A holder that asks to be
+// told of waiters finds it, and crashes, too. The size ends with its lease, and not with the line of
+// before.
+func TestSizeThatAWishLeaves(t *testing.T) {
+	t.Parallel()
+	for kind, k := range sizedKinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				holder, waiter, next := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+				held := check.Value(k.try(holder, kind, 2)).OK(t)
+				check.Value(k.try(holder, kind, 2)).OK(t)
+				help.GoAcquire(func() (*redlatch.Lease, error) { return k.wait(waiter, kind, 2) })
+				s.Queued(kind, "1")
+				check.OK(t, "Resize", k.resize(next, kind, 2, 1))
+				s.Cut(waiter)
+				held.Wanted()
+				s.Queued(kind, "0")
+				s.Cut(holder)
+				time.Sleep(time.Minute)
+				locktest.Release(t, check.Value(next.RWMutex(kind).TryLock(t.Context())).OK(t))
+			})
+		})
 	}
 }
 

@@ -115,6 +115,7 @@ func TestCountDownAmongOtherKinds(t *testing.T) {
 	s.Do("ZADD", locktest.StateKey("zset"), "1", "x")
 	wantRefused("zset")
 	help.SetCount(t, c.CountDownLatch("d"), 1)
+	check.Error(t, "Available of a countdown", check.ErrorOf(c.Semaphore("d", 1).Available(t.Context())), redlatch.ErrWrongKind)
 	check.Error(t, "ForceRelease of a countdown", check.ErrorOf(c.ForceRelease(t.Context(), "d", redlatch.ForceOptions{})), redlatch.ErrNotHeld)
 	var kinds []string
 	for info, err := range c.List(t.Context(), redlatch.ListOptions{Pattern: "d*"}) {

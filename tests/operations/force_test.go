@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
@@ -325,6 +326,36 @@ func TestTakeByForceIsRefused(t *testing.T) {
 		check.Nil(t, "Extend of a "+other.Name, l.Extend(ctx))
 		locktest.Release(t, l)
 	}
+}
+
+// TestNameOfWhichOnlyTheDeadWait: the holder of a lock crashes, and so do all that wait. Whichever call
+// looks at the name, it is free for a lock of another kind.
+func TestNameOfWhichOnlyTheDeadWait(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, dying := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+		check.Value(dying.RWMutex("a").TryLock(t.Context())).OK(t)
+		help.GoAcquire(func() (*redlatch.Lease, error) { return dying.RWMutex("a").RLock(t.Context()) })
+		s.Queued("a", "1")
+		looks := []struct {
+			name string
+			look func() error
+			want error
+		}{
+			{"Leader", func() error { return check.ErrorOf(c.Election("a").Leader(t.Context())) }, redlatch.ErrNotHeld},
+			{"Available", func() error { return check.ErrorOf(c.Semaphore("a", 1).Available(t.Context())) }, nil},
+			{"TakeByForce", func() error { return check.ErrorOf(c.Mutex("a").TakeByForce(t.Context(), redlatch.ForceOptions{})) }, nil},
+		}
+		for _, l := range looks {
+			check.Error(t, l.name+" while they live", l.look(), redlatch.ErrWrongKind)
+		}
+		s.Cut(dying)
+		time.Sleep(time.Minute)
+		for _, l := range looks {
+			err := l.look()
+			check.That(t, errors.Is(err, l.want), "%s = %v, want %v", l.name, err, l.want)
+		}
+	})
 }
 
 // TestTakeByForceMeetsMishaps: whatever happens to its requests, two never hold at the end, no lock

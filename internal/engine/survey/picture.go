@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -66,6 +67,16 @@ func (p *Picture) Use() string {
 		return p.Kind.Name
 	}
 	return p.RedisType
+}
+
+// InUse is Use without what only the dead wait for, which keeps no caller out.
+func (p *Picture) InUse() string {
+	counts := p.Kind == script.Countdown && !p.free // a count needs no holder
+	living := func(w Waiter) bool { return !w.Dead }
+	if p.Lock && !counts && len(p.Holders) == 0 && !slices.ContainsFunc(p.Waiters, living) {
+		return ""
+	}
+	return p.Use()
 }
 
 // inspected notes the holders and the line.

@@ -15,6 +15,7 @@ local ms = math.floor(now() / 1000)
 if redis.call('EXISTS', QUEUE) == 1 then
   local first, unfinished = head(ARGV[2])
   if first or unfinished then return 1 end
+  tidy()
 end
 redis.call('ZREMRANGEBYSCORE', CLIENTS, -ms, 0)
 keep_word('wanted\t' .. ARGV[2] .. '\t' .. ARGV[1], ms, ARGV[3])
