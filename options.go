@@ -234,9 +234,10 @@ type LockOptions struct {
 
 	// FenceKey is the key in which another library counts its fencing tokens, so that its tokens
 	// and those of redlatch are in one order. It must be in the hash slot of the lock. It is for a
-	// [ReentrantMutex] that the library shares; see package compat. Default a key of redlatch.
-	// redlatch leaves the expiry of the key as it is, and makes one without expiry for each name if
-	// there is none, as RFencedLock does. [Client.Inspect] does not know it and tells no tokens.
+	// [ReentrantMutex] that the library shares; see package compat. All programs of redlatch that
+	// lock the name must give the same key. Default a key of redlatch. redlatch leaves the expiry of
+	// the key as it is, and makes one without expiry for each name if there is none, as RFencedLock
+	// does. [Client.Inspect] does not know it and tells no tokens.
 	FenceKey string
 }
 

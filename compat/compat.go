@@ -55,6 +55,10 @@ func Redisson(c *redlatch.Client, name string) (*redlatch.ReentrantMutex, error)
 // than all before it. Redisson takes a token for each entry, redlatch one for all entries of an
 // owner.
 //
+// Programs must not use Redisson and RedissonFenced for one name. The leases of Redisson have tokens
+// of another counter, and so has a waiter of RedissonFenced that the release of one of them lets in:
+// the next holder may have a smaller token.
+//
 // The counter is Redisson's: redisson_lock_token:{name}, a key without an expiry, and redlatch
 // gives it none. See [redlatch.LockOptions].FenceKey. All else is as for [Redisson].
 func RedissonFenced(c *redlatch.Client, name string) (*redlatch.ReentrantMutex, error) {
