@@ -102,8 +102,14 @@ func kindSteps(k *script.Kind) []vectorStep {
 		{name: "renew what is not held", call: k.Renew(set, script.Owner("A", 7), vectorTTL, "")},
 		{name: "inspect", call: k.Inspect(set), listening: []string{vectorAddress("B"), vectorAddress("C")}},
 		{name: "sniff", call: script.Sniff(set)},
-		{name: "adopt", call: k.Adopt(set, a, script.Owner("A", 2), vectorTTL, "", vectorTTL)},
-		{name: "adopt again, as after a lost reply", call: k.Adopt(set, a, script.Owner("A", 2), vectorTTL, "", vectorTTL)},
+		{
+			name: "adopt", listening: []string{vectorAddress("B"), vectorAddress("C")},
+			call: k.Adopt(set, a, script.Owner("A", 2), vectorTTL, "", vectorTTL),
+		},
+		{
+			name: "adopt again, as after a lost reply", listening: []string{vectorAddress("B"), vectorAddress("C")},
+			call: k.Adopt(set, a, script.Owner("A", 2), vectorTTL, "", vectorTTL),
+		},
 		{
 			name: "release, and hand over to the first in line", listening: []string{vectorAddress("B"), vectorAddress("C")},
 			call: release(script.Owner("A", 2), "", false),
@@ -134,7 +140,7 @@ func kindSteps(k *script.Kind) []vectorStep {
 		{name: "extend to a length of its own", call: k.Renew(set, a, 2*vectorTTL, "")},
 		{name: "a request of before that is late shortens nothing", call: k.Renew(set, a, vectorTTL, "")},
 		{name: "extend to that and no more", call: k.Exactly(k.Renew(set, a, vectorTTL, ""))},
-		{name: "take by force in one step", listening: []string{vectorAddress("A")}, call: k.Seize(set, script.Seizure{
+		{name: "take by force in one step", listening: []string{vectorAddress("A"), vectorAddress("B")}, call: k.Seize(set, script.Seizure{
 			From: a, Address: vectorAddress("A"), Note: `{"by":{"host":"h","pid":1,"program":"p"}}`, Remember: time.Hour,
 			Owner: c, TTL: vectorTTL, Param: third, FenceTTL: vectorFence,
 		})},
@@ -221,6 +227,10 @@ func mutexSteps() []vectorStep {
 				q[0].([]any)[0] = strings.Replace(q[0].([]any)[0].(string), "30000", "3000", 1)
 				return s
 			}(),
+		},
+		{
+			name: "adopt for less than that: the first in line is told when to ask", listening: both, before: line(held(a), "B", "C"),
+			call: k.Adopt(x, a, script.Owner("A", 2), 5*time.Second, "", vectorTTL),
 		},
 		{name: "the line is full", call: get(x, "C", "", 1), listening: both, before: line(held(a), "B")},
 		{name: "the line is of another kind", call: script.Semaphore.Acquire(x, script.Request{

@@ -561,6 +561,38 @@ func TestAdoptAsAsked(t *testing.T) {
 	})
 }
 
+// TestShorterLeaseIsTold: a lease that is adopted, or taken by force, may end sooner than the first in
+// line was told. When its holder crashes, the first asks as the lease ends, not at its heartbeat.
+func TestShorterLeaseIsTold(t *testing.T) {
+	t.Parallel()
+	shorter := redlatch.LockOptions{TTL: 3 * time.Second, Renew: redlatch.Off}
+	for name, take := range map[string]func(t *testing.T, c *redlatch.Client, l *redlatch.Lease) error{
+		"adopted": func(t *testing.T, c *redlatch.Client, l *redlatch.Lease) error {
+			return check.ErrorOf(c.Adopt(t.Context(), help.Detach(t, l), shorter))
+		},
+		"taken by force": func(t *testing.T, c *redlatch.Client, _ *redlatch.Lease) error {
+			return check.ErrorOf(c.Mutex("a").With(shorter).TakeByForce(t.Context(), redlatch.ForceOptions{}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				holder, waiter, taker := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
+				l := locktest.Lock(t, holder.Mutex("a"))
+				result := help.GoLock(t.Context(), waiter.Mutex("a"))
+				s.Queued("a", "1")
+				check.OK(t, name, take(t, taker, l))
+				began := time.Now()
+				s.Cut(taker)
+				locktest.Release(t, help.Await(t, result))
+				if took := time.Since(began); took > shorter.TTL+time.Second {
+					t.Errorf("the first in line is in after %v, want the end of the lease", took)
+				}
+			})
+		})
+	}
+}
+
 // TestAdoptRefusesWhatTheKindRefuses: what an acquisition of a kind refuses, from the call or from the
 // client, so does Adopt, and the text stays good. A minimal hold would leave a slot or a job shut.
 // A run that began in one process and ended in another uses the window up as any other.

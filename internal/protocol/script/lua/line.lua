@@ -102,6 +102,18 @@ local function grant(caller, moved)
   end
 end
 
+-- tell_first tells the first in line when to ask, since the lease inside may end sooner than its
+-- client knows.
+local function tell_first()
+  if redis.call('EXISTS', QUEUE) == 0 then return end
+  local first, unfinished = head('')
+  if first then
+    notify_first(first, foreign() and 0 or remaining(), '')
+  elseif not unfinished then
+    tidy()
+  end
+end
+
 -- grant_or_wake lets in the next in line, for a caller that does not know in which key the lock
 -- counts its tokens: a reentrant lock may count them in a key of another library. There the first
 -- in line is told to ask at once, and its await grants.

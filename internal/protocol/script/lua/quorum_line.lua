@@ -43,7 +43,11 @@ local function grant()
   redis.pcall('PUBLISH', address, 'free\t' .. waiter)
 end
 
--- grant_or_wake does the same here.
+-- tell_first does nothing: a waiter would ask all nodes.
+local function tell_first()
+end
+
+-- grant_or_wake does the same as grant.
 local function grant_or_wake()
   grant()
 end

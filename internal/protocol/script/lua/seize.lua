@@ -8,7 +8,7 @@
 --       ttl ms, param
 -- Reply {1, token, detail} the successor is inside
 --       {0, occupant or ''} it is not: the owner was not inside, or the latch was not free
--- Cost  as force, and 4
+-- Cost  as force, and 5
 
 -- cold
 local owner, successor, ttl = ARGV[2], ARGV[7], tonumber(ARGV[8])
@@ -20,7 +20,10 @@ if owner ~= '' and not taken then
 end
 local token, detail = admit(successor, ttl, ARGV[9])
 if taken then tell_forced(owner, ARGV[5], ARGV[6], ARGV[3], ARGV[4]) end
-if token then return {1, token, detail} end
+if token then
+  tell_first()
+  return {1, token, detail}
+end
 if taken then grant('', false) end
 foreign()
 return {0, occupant()}
