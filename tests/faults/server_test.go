@@ -17,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -467,6 +468,34 @@ func TestKeyThatIsNoLock(t *testing.T) {
 			check.Equal(t, got, "0", "keys for a name that is no lock")
 		})
 	}
+}
+
+// TestNameThatIsNoLockAnyMore: a program puts something else under the name of a lock while a waiter is
+// in line, with the line and without it. The waiter is refused as a newcomer is.
+func TestNameThatIsNoLockAnyMore(t *testing.T) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		for _, line := range []string{"kept", "gone"} {
+			c := s.Client(t, redlatch.Options{})
+			l := kindtest.Locks(c, line)[kind]
+			help.Enter(t, kindtest.Locks(s.Client(t, redlatch.Options{}), line)[kind])
+			next := help.GoEnter(t.Context(), l)
+			s.Queued(l.Name, "1")
+			s.Do("DEL", locktest.StateKey(l.Name))
+			if line == "gone" {
+				s.Do("DEL", help.QueueKey(l.Name), help.ClientsKey(l.Name))
+			}
+			s.Do("RPUSH", locktest.StateKey(l.Name), "x")
+			began, wrong := time.Now(), (*redlatch.KindError)(nil)
+			err := help.AwaitError(t, next)
+			check.That(t, errors.As(err, &wrong) && wrong.Got == "list", "the line is %s: Lock = %v, want a KindError", line, err)
+			check.That(t, time.Since(began) <= 6*time.Second, "the line is %s: refused after %v, want within a heartbeat", line, time.Since(began))
+			s.Do("DEL", locktest.StateKey(l.Name))
+			began = time.Now()
+			locktest.Release(t, help.Enter(t, kindtest.Locks(s.Client(t, redlatch.Options{}), line)[kind]))
+			check.That(t, time.Since(began) < time.Second, "the line was %s: the next holder waited %v for one that gave up", line, time.Since(began))
+			s.WantNothingLeft(l.Name)
+		}
+	})
 }
 
 // TestLockOfRedissonsLayout: a hash with one field, uuid:thread, its count and a TTL, is a lock

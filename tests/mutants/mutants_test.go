@@ -33,6 +33,13 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("waiter that asks for ever about what is no lock", "internal/engine/line/poll.go",
+		"	if errors.Is(err, fault.ErrWrongKind) {", "	if false && errors.Is(err, fault.ErrWrongKind) {", "TestNameThatIsNoLockAnyMore"),
+	breaks("waiter that asks for its place in what is no lock", "internal/engine/line/grants.go",
+		" || errors.Is(err, fault.ErrWrongKind):", " || errors.Is(err, fault.ErrLineFull):", "TestPlaceThatComesLate"),
+	breaks("ticket that stays when its waiter is refused", "internal/engine/acquire/server.go",
+		"its ticket may still be in line\n				continue", "its ticket may still be in line\n				over = true\n				return nil, err",
+		"TestNameThatIsNoLockAnyMore"),
 	breaks("page that shows nothing while the first look is under way", "redlatchweb/handler.go",
 		"if known && in ==", "if (known || true) && in ==", "TestFirstPageAfterThatOfALock"),
 	breaks("late vote of an earlier round that takes a slot away", "internal/protocol/script/lua/vote.lua",

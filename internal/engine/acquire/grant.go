@@ -18,9 +18,6 @@ import (
 // begin turns a grant into a lease, or gives the grant back. It gives the grant back also if the
 // hook panics.
 func (a *attempt) begin(ctx context.Context, g lock.Grant) (got *lease.Lease, err error) {
-	if g.Err != nil {
-		return nil, g.Err
-	}
 	a.owner = g.Owner
 	defer func() {
 		if got == nil {

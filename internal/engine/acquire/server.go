@@ -144,6 +144,9 @@ func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 		a.tellReach(outage)
 		select {
 		case g := <-w.Granted:
+			if err = g.Err; err != nil { // its ticket may still be in line
+				continue
+			}
 			a.arrival, over = 0, true
 			g.Resent = g.Resent || answer.Resent // the message may have come before that answer
 			return a.begin(ctx, a.directly(standing, answer, g))

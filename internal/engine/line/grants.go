@@ -1,6 +1,9 @@
 package line
 
 import (
+	"errors"
+
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
@@ -147,7 +150,7 @@ func (ln *Line) restoreLocked(w *Waiter) {
 			case err == nil:
 				ln.Place(w, standing, answer)
 				return
-			case standing.Refused != "":
+			case standing.Refused != "" || errors.Is(err, fault.ErrWrongKind):
 				if answer.Resent {
 					ln.Undo.Abandon(w.lock, owner, ticket) // a request that got no answer may still arrive
 				}

@@ -253,14 +253,16 @@ func TestOutageIsTold(t *testing.T) {
 // request for that got no answer. A request of these can put a ticket in line when the release of the
 // waiter has been confirmed. It is released once more.
 func TestPlaceThatComesLate(t *testing.T) {
-	refused := conn.Reply{List: []conn.Reply{{Int: -1}, {Text: "size\t3"}}}
-	place := conn.Reply{List: []conn.Reply{{}, {Int: 60_000}, {}, {Int: 1}, {}, {Text: "holder"}, {}}}
+	refused := conn.Result{Reply: conn.Reply{List: []conn.Reply{{Int: -1}, {Text: "size\t3"}}}}
+	wrongType := conn.Result{Err: &conn.ReplyError{Text: "WRONGTYPE Operation against a key holding the wrong kind of value"}}
+	place := conn.Result{Reply: conn.Reply{List: []conn.Reply{{}, {Int: 60_000}, {}, {Int: 1}, {}, {Text: "holder"}, {}}}}
 	for name, c := range map[string]struct {
-		answer conn.Reply
+		answer conn.Result
 		gives  bool // the waiter gives up before the answer
 	}{
-		"it gave up":     {answer: place, gives: true},
-		"it was refused": {answer: refused},
+		"it gave up":           {answer: place, gives: true},
+		"it was refused":       {answer: refused},
+		"it is something else": {answer: wrongType},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
@@ -273,7 +275,7 @@ func TestPlaceThatComesLate(t *testing.T) {
 						return answers.Silent(ctx, verb, call)
 					case verb == "acquire":
 						before.Store(int64(s.Count("release")))
-						return conn.Result{Reply: c.answer}
+						return c.answer
 					case verb == "release": // the owner is neither inside nor in line
 						return conn.Result{}
 					}
@@ -283,7 +285,10 @@ func TestPlaceThatComesLate(t *testing.T) {
 				for s.Count("acquire") == 0 {
 					time.Sleep(10 * time.Millisecond)
 				}
-				if c.gives {
+				if !c.gives {
+					time.Sleep(10 * time.Second)
+				}
+				if c.gives || len(w.Granted) == 0 {
 					ln.Cancel(w)
 				} else if g := <-w.Granted; g.Err == nil {
 					t.Fatalf("granted %+v, want a refusal", g)

@@ -2,12 +2,14 @@ package line
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -110,6 +112,14 @@ func (ln *Line) poll(p *poller, batch []*Waiter) (next time.Duration, behindFore
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	back := err == nil && (p.outage != nil || answer.Resent)
+	if errors.Is(err, fault.ErrWrongKind) { // of all tickets: they wait for nothing any more
+		for i, w := range batch {
+			if w.ticket == tickets[i] {
+				ln.endLocked(w, lock.Grant{Err: err})
+			}
+		}
+		return 0, false, err
+	}
 	if p.noteLocked(err); err != nil {
 		return 0, false, err
 	}
