@@ -33,6 +33,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("context of the program that is asked while its lease is locked", "internal/engine/lease/context.go",
+		"context.WithCancelCause(&w.around)", "context.WithCancelCause(parent)", "TestContextOfTheProgramTakesAMutex"),
 	breaks("waiter that asks for ever about what is no lock", "internal/engine/line/poll.go",
 		"	if errors.Is(err, fault.ErrWrongKind) {", "	if false && errors.Is(err, fault.ErrWrongKind) {", "TestNameThatIsNoLockAnyMore"),
 	breaks("waiter that asks for its place in what is no lock", "internal/engine/line/grants.go",

@@ -34,8 +34,9 @@ func (l *Lease) working() *workContext {
 	if over { // which the parent's end cannot change any more
 		parent = context.WithoutCancel(parent)
 	}
-	w := new(workContext)
-	w.Context, w.cancel = context.WithCancelCause(parent) // without mu: the parent may be another lease's
+	w := new(workContext) // without mu: the parent may be another lease's, or the program's
+	w.around = around{parent, parent.Done(), parent.Value(endsKey)}
+	w.Context, w.cancel = context.WithCancelCause(&w.around)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.work.CompareAndSwap(nil, w) {
@@ -101,9 +102,8 @@ func (c *work) Value(key any) any {
 	if key == (UnderKey{}) {
 		return c
 	}
-	// The context package looks here, under a *int of its own, for what a context made from this one
-	// ends with. It compares their Done, so with the parent's it would only need a goroutine.
-	if _, ends := key.(*int); ends {
+	// The context package compares their Done, so with the parent's answer it would only need a goroutine.
+	if key == endsKey {
 		return (*Lease)(c).working().Value(key)
 	}
 	return c.parent.Value(key)

@@ -23,7 +23,7 @@
 // message is about. A [Lease] is begun by [Keeper.Begin], from a grant. docs/architecture.md has
 // the table of all transitions.
 //
-// Three files are the lease itself. Of the others they know needs.go and oldcopy.go alone:
+// Three files are the lease itself. Of the others they know needs.go, oldcopy.go and around.go alone:
 //
 //	lease.go     a lease, its state and its deadline, what is told of it, and how it ends
 //	nest.go      entries of an owner that are one in Redis
@@ -43,6 +43,7 @@
 //	wanted.go    telling the holder that it is waited for
 //	stray.go     telling of leases that are held without need
 //	context.go   a lease as the context of its work
+//	around.go    the context around that of a lease
 //	oldcopy.go   releasing again when a server came back with an older copy of the data
 //	needs.go     what leases use
 //	errors.go    why a lease is not held

@@ -90,6 +90,7 @@ type work Lease
 type workContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
+	around around
 }
 
 // renewal is a lease as the schedule knows it.

@@ -460,8 +460,6 @@ func TestShortLeaseHurriesNoOther(t *testing.T) {
 	})
 }
 
-// TestStateAfterRelease: a lease was lost only if Redis says so and no earlier request of the
-// release can be the reason.
 // TestValueMakesNoContext: a journal and a tracer look for values at each event, also of 10,000 leases
 // whose context no code waits for.
 func TestValueMakesNoContext(t *testing.T) {
@@ -476,6 +474,53 @@ func TestValueMakesNoContext(t *testing.T) {
 	})
 }
 
+// careful is a context whose methods take a mutex of the program. It is taken here as long as the lease is
+// locked: a goroutine that has the one and asks the lease would wait for ever.
+type careful struct {
+	context.Context
+	t *testing.T
+	l *Lease
+}
+
+func (c *careful) Done() <-chan struct{} { c.look("Done"); return c.Context.Done() }
+func (c *careful) Err() error            { c.look("Err"); return c.Context.Err() }
+func (c *careful) Value(key any) any     { c.look("Value"); return c.Context.Value(key) }
+
+func (c *careful) look(what string) {
+	free := c.l.mu.TryLock()
+	check.That(c.t, free, "%s of the program's context is called while the lease is locked", what)
+	if free {
+		c.l.mu.Unlock()
+	}
+}
+
+// TestContextOfTheProgramTakesAMutex: the end of a lease ends its context, with the lease locked, and asks
+// nothing of the context around it.
+func TestContextOfTheProgramTakesAMutex(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, l *Lease, cancel func()){
+		"released": func(t *testing.T, l *Lease, _ func()) { check.OK(t, "Release", l.Release(t.Context())) },
+		"lost":     func(_ *testing.T, l *Lease, _ func()) { l.Lose(lock.ReasonClosed) },
+		"its end":  func(_ *testing.T, _ *Lease, cancel func()) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				l := h.begin(t, "a", minute)
+				parent, cancel := context.WithCancelCause(l.parent)
+				defer cancel(nil)
+				l.parent = &careful{Context: parent, t: t, l: l}
+				within, stop := context.WithCancel(l.Context())
+				defer stop()
+				end(t, l, func() { cancel(io.EOF) })
+				check.Error(t, "a context within the lease's", within.Err(), context.Canceled)
+				check.That(t, context.Cause(within) == context.Cause(l.Context()) && context.Cause(within) != context.Canceled,
+					"it ends for another cause than the lease's context: %v", context.Cause(within))
+			})
+		})
+	}
+}
+
+// TestStateAfterRelease: a lease was lost only if Redis says so and no earlier request of the
+// release can be the reason.
 func TestStateAfterRelease(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

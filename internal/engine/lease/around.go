@@ -1,0 +1,38 @@
+package lease
+
+import "context"
+
+// endsKey is the key under which the context package looks in a context for what a context made from that
+// one ends with.
+var endsKey = func() any {
+	var p probe
+	_ = context.Cause(&p)
+	return p.key
+}()
+
+// probe is a context that remembers which key it was asked for.
+type probe struct {
+	context.Context
+	key any
+}
+
+func (p *probe) Value(key any) any { p.key = key; return nil }
+func (p *probe) Err() error        { return context.Canceled }
+
+// around is the context around that of a lease. It has asked that one how it ends: the context package asks
+// again at each cancellation. The lease is locked then, and a context of the program may take a mutex which
+// the program also holds when it calls the lease.
+type around struct {
+	context.Context
+	done <-chan struct{}
+	ends any
+}
+
+func (c *around) Done() <-chan struct{} { return c.done }
+
+func (c *around) Value(key any) any {
+	if key == endsKey {
+		return c.ends
+	}
+	return c.Context.Value(key)
+}
