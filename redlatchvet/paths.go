@@ -2,6 +2,7 @@ package redlatchvet
 
 import (
 	"go/ast"
+	"go/constant"
 	"go/token"
 	"go/types"
 
@@ -15,7 +16,8 @@ import (
 // at a return, and where another value takes the variable, as in a loop that acquires again. In
 // doubt a path ends well, so that what is reported is a mistake.
 type paths struct {
-	info *types.Info
+	info  *types.Info
+	token *types.Var // has what Token of the lease returned; nil if there is none
 	acquisition
 }
 
@@ -93,10 +95,10 @@ func (p *paths) noLease(e ast.Expr, isTrue bool, err *types.Var) bool {
 			return x && y
 		case token.EQL, token.NEQ:
 			equal := (e.Op == token.EQL) == isTrue
-			if p.comparesWithNil(e, p.lease) {
+			if p.comparesWithNil(e, p.lease) || p.compares(e, p.isToken, p.isZero) {
 				return equal
 			}
-			if p.comparesWithNil(e, err) {
+			if p.comparesWithNil(e, err) || p.compares(e, p.isErr, p.isNil) {
 				return !equal
 			}
 		}
@@ -124,28 +126,50 @@ func (p *paths) method(e ast.Expr) string {
 }
 
 // asksTheLease returns the variable that a node gives the error of a method by which the lease says
-// that it is not held any more, and nil for another node.
+// that it is not held any more, and nil for another node. It notes a variable that is given the token.
 func (p *paths) asksTheLease(n ast.Node) *types.Var {
 	assign, ok := n.(*ast.AssignStmt)
 	if !ok || len(assign.Rhs) != 1 {
 		return nil
 	}
-	if m := p.method(assign.Rhs[0]); m != "ID" && m != "Err" {
+	id, ok := ast.Unparen(assign.Lhs[len(assign.Lhs)-1]).(*ast.Ident)
+	if !ok {
 		return nil
 	}
-	if id, ok := ast.Unparen(assign.Lhs[len(assign.Lhs)-1]).(*ast.Ident); ok {
+	switch p.method(assign.Rhs[0]) {
+	case "ID", "Err":
 		return variable(p.info, id)
+	case "Token":
+		p.token = variable(p.info, id)
 	}
 	return nil
 }
 
 // comparesWithNil reports whether a comparison is that of a variable with nil.
 func (p *paths) comparesWithNil(e *ast.BinaryExpr, v *types.Var) bool {
-	is := func(e ast.Expr) bool {
-		id, ok := ast.Unparen(e).(*ast.Ident)
-		return ok && v != nil && p.info.Uses[id] == v
-	}
-	return is(e.X) && p.info.Types[e.Y].IsNil() || is(e.Y) && p.info.Types[e.X].IsNil()
+	return p.compares(e, func(e ast.Expr) bool { return p.names(e, v) }, p.isNil)
+}
+
+// compares reports whether a comparison is that of the one with the other, in either order.
+func (p *paths) compares(e *ast.BinaryExpr, one, other func(ast.Expr) bool) bool {
+	return one(e.X) && other(e.Y) || one(e.Y) && other(e.X)
+}
+
+// names reports whether an expression is a variable.
+func (p *paths) names(e ast.Expr, v *types.Var) bool {
+	id, ok := ast.Unparen(e).(*ast.Ident)
+	return ok && v != nil && p.info.Uses[id] == v
+}
+
+// The lease says by these that it is not held: an error, and 0.
+func (p *paths) isErr(e ast.Expr) bool   { return p.method(e) == "Err" }
+func (p *paths) isToken(e ast.Expr) bool { return p.method(e) == "Token" || p.names(e, p.token) }
+
+func (p *paths) isNil(e ast.Expr) bool { return p.info.Types[e].IsNil() }
+
+func (p *paths) isZero(e ast.Expr) bool {
+	v := p.info.Types[e].Value
+	return v != nil && v.Kind() == constant.Int && constant.Sign(v) == 0
 }
 
 // fromErrors reports whether a function of package errors is called.

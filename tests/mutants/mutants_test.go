@@ -33,6 +33,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("lease whose token is compared, and passes for none", "redlatchvet/paths.go",
+		"	return v != nil && v.Kind()", "	return v == nil || v.Kind()", "TestAnalyzer"),
 	breaks("context of the program that is asked while its lease is locked", "internal/engine/lease/context.go",
 		"context.WithCancelCause(&w.around)", "context.WithCancelCause(parent)", "TestContextOfTheProgramTakesAMutex"),
 	breaks("waiter that asks for ever about what is no lock", "internal/engine/line/poll.go",

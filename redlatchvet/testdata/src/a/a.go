@@ -209,6 +209,50 @@ func notHeldAnyMore(ctx context.Context, p *redlatch.SlotPool) error {
 	return slot.Release(ctx)
 }
 
+func notHeldByItsAnswers(ctx context.Context, m *redlatch.Mutex, hurry bool) error {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	if lease.Err() != nil {
+		return lease.Err()
+	}
+	if hurry && lease.Token() == 0 {
+		return nil
+	}
+	token := lease.Token()
+	if 0 == token {
+		return nil
+	}
+	if lease.Err() == nil && lease.Token() != 0 {
+		return lease.Release(ctx)
+	}
+	return nil
+}
+
+func heldByItsAnswers(ctx context.Context, m *redlatch.Mutex) error {
+	lease, err := m.Lock(ctx) // want `the lease of Mutex.Lock is not released on all paths`
+	if err != nil {
+		return err
+	}
+	token := lease.Token()
+	if lease.Err() == nil && token != 0 {
+		return nil
+	}
+	return lease.Release(ctx)
+}
+
+func newerThan(ctx context.Context, m *redlatch.Mutex, last int64) error {
+	lease, err := m.Lock(ctx) // want `the lease of Mutex.Lock is not released on all paths`
+	if err != nil {
+		return err
+	}
+	if lease.Token() == last {
+		return nil
+	}
+	return lease.Release(ctx)
+}
+
 func bothMustHold(ctx context.Context, m *redlatch.Mutex, hurry bool) error {
 	lease, err := m.Lock(ctx)
 	if err != nil || lease == nil {
