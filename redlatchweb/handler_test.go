@@ -28,6 +28,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/fleet/sample"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -699,6 +700,61 @@ func TestSlowRedis(t *testing.T) {
 		if err != nil || !strings.Contains(string(got.status.html), want) {
 			t.Errorf("the status of %s is %q, %v, want %q", path, got.status.html, err, want)
 		}
+	}
+}
+
+// TestUnknownIsNotNothing: before a look has ended, or if none can, no page says that there is nothing.
+func TestUnknownIsNotNothing(t *testing.T) {
+	t.Parallel()
+	h := made(t, canned{}, Options{})
+	nothing := map[string]string{
+		"locks": "Nothing is locked", "processes": "No process holds or waits", "pools": "No slot pool is in use",
+		"leaders": "No election is under way", "nodes": "One server, no quorum",
+	}
+	for n, p := range []*fleet.Picture{
+		{Number: 1},
+		{Number: 2, Found: 5},
+		{Number: 3, Err: errors.New("NOPERM this user has no permissions")},
+		{Number: 4, Taken: time.Now(), Begun: time.Now()},
+	} {
+		for path, words := range nothing {
+			if path == "nodes" && p.Err != nil { // which a look that fails has asked
+				continue
+			}
+			pg, _ := pageAt(path)
+			got := check.Value(h.part(pg, p, url.Values{})).OK(t)
+			says := strings.Contains(string(got.content.html), words)
+			check.That(t, says == !p.Taken.IsZero(), "picture %d: %s says %q: %t\n%s", n, path, words, says, got.content.html)
+		}
+	}
+}
+
+// TestTooFewVotes: all nodes of a quorum answer, and most of them have forgotten what was held. Each page
+// says that what it shows as free may be held.
+func TestTooFewVotes(t *testing.T) {
+	t.Parallel()
+	h := made(t, canned{}, Options{})
+	for n, p := range []*fleet.Picture{
+		{Number: 1, Taken: time.Now(), Nodes: quorumNodes3(true)},
+		{Number: 2, Taken: time.Now(), Nodes: quorumNodes3(false)},
+	} {
+		for _, path := range []string{"locks", "lock", "leaders", "nodes"} {
+			pg, _ := pageAt(path)
+			got := check.Value(h.part(pg, p, url.Values{"name": {"a"}})).OK(t)
+			check.Equal(t, strings.Contains(string(got.content.html), "Too few nodes vote for: election."), n == 0, "picture %d: %s says that too few vote", n, path)
+		}
+	}
+}
+
+// TestRefusedIsAnAnswer: Redis answers a look with an error, and no page says that it does not answer.
+func TestRefusedIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	h := made(t, canned{}, Options{})
+	pg, _ := pageAt("locks")
+	for n, text := range []string{"READONLY You can't write against a read only replica.", "WRONGPASS invalid username-password pair"} {
+		p := &fleet.Picture{Number: uint64(n), Err: fmt.Errorf("redlatch: list names: %w", &conn.ReplyError{Text: text})}
+		got := check.Value(h.part(pg, p, url.Values{})).OK(t)
+		check.That(t, !strings.Contains(string(got.content.html), "not answer") && strings.Contains(string(got.content.html), "Redis refuses the look."), "%s: %s", text, got.content.html)
 	}
 }
 

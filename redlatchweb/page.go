@@ -101,6 +101,17 @@ func (f *frame) Age() time.Duration {
 	return 0
 }
 
+// Unknown is what an empty list says as long as no look has ended, and "" after that.
+func (f *frame) Unknown() string {
+	switch {
+	case !f.Picture.Taken.IsZero():
+		return ""
+	case f.Picture.Err == nil:
+		return "Looking…"
+	}
+	return "Not known"
+}
+
 // Link is the address of the page with one parameter changed.
 func (f *frame) Link(key, value string) string {
 	q := url.Values{}

@@ -1,12 +1,16 @@
 package redlatchweb
 
 import (
+	"errors"
 	"fmt"
 	"html/template"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
@@ -14,7 +18,7 @@ import (
 var functions = template.FuncMap{
 	"visible": fleet.Visible, "span": fleet.Span, "holder": fleet.HolderText, "process": fleet.ProcessText, "count": fleet.Count, "entry": fleet.EntryText,
 	"error": fleet.ErrorText, "clock": clock, "stamp": stamp, "ago": func(now, then time.Time) string { return fleet.Span(now.Sub(then)) },
-	"plural": plural, "forbidden": forbidden, "vote": voteText, "rate": rate,
+	"plural": plural, "forbidden": forbidden, "refused": refused, "vote": voteText, "rate": rate, "mute": mute,
 	"held":      func(l *fleet.Lock, h redlatch.Holder) []fleet.Fact { return fleet.HolderFacts(l, h, time.UTC) },
 	"wants":     fleet.WaiterFacts,
 	"facts":     func(l *fleet.Lock, p *fleet.Picture) []fleet.Fact { return l.Facts(len(p.Nodes) == 0, time.UTC) },
@@ -57,6 +61,12 @@ var columns = []column{
 // forbidden reports whether Redis refused a look since the user may not do it.
 func forbidden(err error) bool { return retry.Says(err, "NOPERM") }
 
+// refused reports whether Redis answered a look with an error.
+func refused(err error) bool {
+	var sent *conn.ReplyError
+	return errors.As(err, &sent)
+}
+
 func clock(t time.Time) string {
 	if t.IsZero() {
 		return "–"
@@ -83,6 +93,26 @@ func rate(n redlatch.NodeInfo, kind string) redlatch.NodeVote {
 		}
 	}
 	return redlatch.NodeVote{}
+}
+
+// mute returns the kinds for which fewer than a majority of the nodes vote, though some client has used
+// them.
+func mute(nodes []redlatch.NodeInfo) (kinds []string) {
+	used, votes := make(map[string]bool), make(map[string]int)
+	for _, n := range nodes {
+		for _, v := range n.Votes {
+			used[v.Kind] = used[v.Kind] || v.State != redlatch.NodeNew
+			if v.State == redlatch.NodeVotes {
+				votes[v.Kind]++
+			}
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(used)) {
+		if used[kind] && votes[kind] <= len(nodes)/2 {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }
 
 func voteText(v redlatch.NodeVote) string {

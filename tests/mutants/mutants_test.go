@@ -33,6 +33,10 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("list that says that there is nothing where no look can end", "redlatchweb/page.go",
+		"	case !f.Picture.Taken.IsZero():\n		return", "	case !f.Picture.Taken.IsZero() || f.Picture.Err != nil:\n		return", "TestUnknownIsNotNothing"),
+	breaks("kind that no client has used, and too few nodes vote for", "redlatchweb/text.go",
+		"|| v.State != redlatch.NodeNew", "|| v.State != \"\"", "TestTooFewVotes"),
 	breaks("lease whose token is compared, and passes for none", "redlatchvet/paths.go",
 		"	return v != nil && v.Kind()", "	return v == nil || v.Kind()", "TestAnalyzer"),
 	breaks("context of the program that is asked while its lease is locked", "internal/engine/lease/context.go",
