@@ -33,6 +33,10 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("refused release that is queued again for each grant", "internal/link/cleanup/queue.go",
+		"old != nil && old.same(r) {", "old != nil && old == r {", "TestSameReleaseIsQueuedOnce"),
+	breaks("release that counts what Redis said before its owner came back", "internal/link/cleanup/queue.go",
+		"	r.absent = 0\n}", "}", "TestSameReleaseBeginsAnew"),
 	breaks("list that says that there is nothing where no look can end", "redlatchweb/page.go",
 		"	case !f.Picture.Taken.IsZero():\n		return", "	case !f.Picture.Taken.IsZero() || f.Picture.Err != nil:\n		return", "TestUnknownIsNotNothing"),
 	breaks("kind that no client has used, and too few nodes vote for", "redlatchweb/text.go",

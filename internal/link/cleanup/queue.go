@@ -2,6 +2,7 @@ package cleanup
 
 import (
 	"context"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +21,8 @@ const (
 	enough    = 2       // how often in a row Redis must say that an owner is not inside
 )
 
+var seed = maphash.MakeSeed()
+
 // Queue is the releases that a client has still to send. It is safe for concurrent use.
 type Queue struct {
 	ctx      context.Context // of requests until Close
@@ -30,8 +33,9 @@ type Queue struct {
 	entry    schedule.Entry
 	running  sync.WaitGroup // flushes; none begins once the schedule has stopped
 
-	mu   sync.Mutex // guards list; before the schedule's
-	list []release
+	mu    sync.Mutex // guards what is below; before the schedule's
+	list  []*release
+	added map[uint64]*release // those of list that were added with Add, by sum
 }
 
 // release is one call, at one node.
@@ -42,6 +46,7 @@ type release struct {
 	until  time.Time // the owner is gone by itself by then
 	absent int       // how often in a row Redis said that the owner was not inside
 	copies bool      // a request of the owner got no answer, and a copy of it may arrive late
+	sum    uint64    // of the node and the call, if copies
 	once   bool      // any answer is enough
 	late   int       // how often in a row its node answered nothing in time
 	done   func()    // is called when it is not sent any more; nil for most
@@ -52,31 +57,38 @@ type release struct {
 func New(
 	ctx context.Context, nodes []conn.Conn, s *schedule.Schedule, now clock.Clock, pause time.Duration,
 ) *Queue {
-	q := &Queue{ctx: ctx, nodes: nodes, schedule: s, now: now, pause: pause}
+	q := &Queue{ctx: ctx, nodes: nodes, schedule: s, now: now, pause: pause, added: make(map[uint64]*release)}
 	q.entry.Owner = q
 	return q
 }
 
 // Add has a release sent to a node after that time, and again until Redis has said twice in a row
 // that the owner is not inside. It is not sent any more once keep has passed after that, when the
-// owner is gone by itself.
+// owner is gone by itself. One that is queued already is sent at the earlier of both times, and for as
+// long as the longer of both.
 func (q *Queue) Add(node int, call conn.Call, after, keep time.Duration) {
-	q.add(release{node: node, call: call, copies: true}, after, keep)
+	var h maphash.Hash
+	h.SetSeed(seed)
+	_ = h.WriteByte(byte(node))
+	for _, s := range call.Args {
+		_, _ = h.WriteString(s)
+	}
+	q.add(&release{node: node, call: call, copies: true, sum: h.Sum64()}, after, keep)
 }
 
 // AddAnswered is Add for an owner whose requests were all answered, so that none can arrive late.
 // It ends as well when Redis has said that the owner was inside. done, if it is not nil, is called when
 // the release is not sent any more; it must not use the queue.
 func (q *Queue) AddAnswered(node int, call conn.Call, keep time.Duration, done func()) {
-	q.add(release{node: node, call: call, done: done}, 0, keep)
+	q.add(&release{node: node, call: call, done: done}, 0, keep)
 }
 
 // AddOnce is Add for a ticket whose requests were all answered: any answer is the last one needed.
 func (q *Queue) AddOnce(node int, call conn.Call, keep time.Duration) {
-	q.add(release{node: node, call: call, once: true}, 0, keep)
+	q.add(&release{node: node, call: call, once: true}, 0, keep)
 }
 
-func (q *Queue) add(r release, after, keep time.Duration) {
+func (q *Queue) add(r *release, after, keep time.Duration) {
 	r.next = q.now().Time().Add(after)
 	r.until = r.next.Add(keep)
 	q.mu.Lock()
@@ -85,13 +97,50 @@ func (q *Queue) add(r release, after, keep time.Duration) {
 	q.schedule.Advance(&q.entry, r.next)
 }
 
-func (q *Queue) addLocked(more ...release) {
-	q.list = append(q.list, more...)
+// addLocked queues releases. One that a server refuses for good is added again and again, as its owner is let
+// in again and again: it stays one. The caller holds q.mu.
+func (q *Queue) addLocked(more ...*release) {
+	for _, r := range more {
+		if r.copies {
+			if old := q.added[r.sum]; old != nil && old.same(r) {
+				old.join(r)
+				continue
+			}
+			q.added[r.sum] = r
+		}
+		q.list = append(q.list, r)
+	}
 	forgotten := max(0, len(q.list)-maxQueued)
 	for _, r := range q.list[:forgotten] {
+		q.dropLocked(r)
 		r.end()
 	}
 	q.list = q.list[forgotten:]
+}
+
+// dropLocked notes that a release leaves the list. The caller holds q.mu.
+func (q *Queue) dropLocked(r *release) {
+	if q.added[r.sum] == r {
+		delete(q.added, r.sum)
+	}
+}
+
+// same reports whether two releases send the same to the same node.
+func (r *release) same(o *release) bool {
+	a, b := r.call, o.call
+	return r.node == o.node && a.Script == b.Script && slices.Equal(a.Keys, b.Keys) && slices.Equal(a.Args, b.Args)
+}
+
+// join has a release do for another one, too. The owner may have been let in since Redis said that it was
+// not inside.
+func (r *release) join(o *release) {
+	if o.next.Before(r.next) {
+		r.next = o.next
+	}
+	if o.until.After(r.until) {
+		r.until = o.until
+	}
+	r.absent = 0
 }
 
 // Len returns how many releases are queued, due or not.
@@ -122,15 +171,16 @@ func (q *Queue) flush(ctx context.Context, all bool) {
 }
 
 // take removes and returns the releases that are due. The others stay, and are scheduled.
-func (q *Queue) take(all bool) []release {
+func (q *Queue) take(all bool) []*release {
 	now := q.now().Time()
-	var taken []release
+	var taken []*release
 	var next time.Time // of those that stay
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.list = slices.DeleteFunc(q.list, func(r release) bool {
+	q.list = slices.DeleteFunc(q.list, func(r *release) bool {
 		due := all || !r.next.After(now)
 		if due {
+			q.dropLocked(r)
 			taken = append(taken, r)
 		} else if next.IsZero() || r.next.Before(next) {
 			next = r.next
@@ -151,8 +201,8 @@ type place struct {
 }
 
 // byPlace returns the releases by where they go.
-func (q *Queue) byPlace(list []release) map[place][]release {
-	places := make(map[place][]release)
+func (q *Queue) byPlace(list []*release) map[place][]*release {
+	places := make(map[place][]*release)
 	for _, r := range list {
 		at := place{node: r.node}
 		if find := q.nodes[r.node].Target().Node; find != nil {
@@ -167,8 +217,8 @@ func (q *Queue) byPlace(list []release) map[place][]release {
 // look at again are queued for a while later, however many are added until then: the request that
 // is to be undone takes that while to arrive. It grows while the node takes requests and is late with
 // all answers: the releases of many clients could keep it from catching up.
-func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []release) {
-	var again, rest []release
+func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []*release) {
+	var again, rest []*release
 	silent, late := false, false
 	for batch := range slices.Chunk(list, maxBatch) {
 		if silent {
@@ -200,7 +250,7 @@ func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []release) 
 
 // send sends one batch. It returns the releases that have to be looked at again, whether none of them
 // was answered, and whether that was for want of time.
-func (q *Queue) send(ctx context.Context, node conn.Conn, batch []release) (again []release, silent, late bool) {
+func (q *Queue) send(ctx context.Context, node conn.Conn, batch []*release) (again []*release, silent, late bool) {
 	calls := make([]conn.Call, len(batch))
 	for i, r := range batch {
 		calls[i] = r.call

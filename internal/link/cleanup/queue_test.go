@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,7 +51,9 @@ func (n *node) sent() []string {
 	return slices.Clone(n.got)
 }
 
-func call(owner string) conn.Call { return conn.Call{Script: &conn.Script{}, Args: []string{owner}} }
+var releasing conn.Script
+
+func call(owner string) conn.Call { return conn.Call{Script: &releasing, Args: []string{owner}} }
 
 func inside() conn.Result { return conn.Result{Reply: conn.Reply{Int: 1}} }
 func absent() conn.Result { return conn.Result{} }
@@ -244,6 +247,39 @@ func TestOutageForgetsTheOldest(t *testing.T) {
 	}, n)
 }
 
+// TestSameReleaseIsQueuedOnce: a server refuses a release for good, and its owner is to be released again and
+// again. It is sent as often as one release.
+func TestSameReleaseIsQueuedOnce(t *testing.T) {
+	n := &node{answer: func(int) conn.Result { return refused("NOPERM no permissions to run the 'zrem' command") }}
+	start(t, func(t *testing.T, q *Queue) {
+		for range 100 {
+			q.Add(0, call("owner"), 0, keep)
+			q.Add(0, call("other"), 0, keep)
+			time.Sleep(pause / 2)
+		}
+		check.Equal(t, q.Len(), 2, "releases that are queued")
+		before := len(n.sent())
+		time.Sleep(100 * pause)
+		more := len(n.sent()) - before
+		check.That(t, more > 100 && more < 300, "%d releases in 100 pauses, want about one of each in one", more)
+		time.Sleep(keep)
+		check.Equal(t, q.Len(), 0, "releases that are queued after their time")
+	}, n)
+}
+
+// TestSameReleaseBeginsAnew: an owner is to be released once more, when Redis has said once that it is not
+// inside. From then on Redis has to say so twice.
+func TestSameReleaseBeginsAnew(t *testing.T) {
+	n := &node{answer: answers()}
+	start(t, func(t *testing.T, q *Queue) {
+		q.Add(0, call("owner"), 0, keep)
+		time.Sleep(pause / 2)
+		q.Add(0, call("owner"), 0, keep)
+		time.Sleep(10 * pause)
+		check.Equal(t, len(n.sent()), 3, "releases")
+	}, n)
+}
+
 // TestCloseSendsAll: also what is not due yet, once.
 func TestCloseSendsAll(t *testing.T) {
 	n := &node{answer: answers()}
@@ -259,10 +295,10 @@ func TestCloseSendsAll(t *testing.T) {
 func TestRefusedReleasesKeepNoneWaiting(t *testing.T) {
 	var others atomic.Int64
 	start(t, func(t *testing.T, q *Queue) {
-		for range maxBatch {
-			q.Add(0, call("refused"), 0, keep)
+		for i := range maxBatch {
+			q.Add(0, call(fmt.Sprint("refused ", i)), pause, keep)
 		}
-		q.Add(0, call("other"), 0, keep)
+		q.Add(0, call("other"), pause, keep)
 		time.Sleep(time.Minute)
 		check.That(t, others.Load() > 0, "a release behind those is not sent")
 	}, &picky{sent: &others})
@@ -279,7 +315,7 @@ func (p *picky) Target() conn.Target { return conn.Target{} }
 func (p *picky) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
 	results := make([]conn.Result, len(calls))
 	for i, c := range calls {
-		if c.Args[0] == "refused" {
+		if strings.HasPrefix(c.Args[0], "refused") {
 			results[i] = refused("NOPERM no permissions to access a key")
 		} else {
 			p.sent.Add(1)
