@@ -17,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -42,6 +43,31 @@ func TestEntryInLineWhoseOwnerComesIn(t *testing.T) {
 	locktest.Release(t, a)
 	locktest.Release(t, b)
 	locktest.Release(t, help.Await(t, between))
+}
+
+// TestEntryInLineFollowsItsOwner: the same line, and no heartbeat passes before the second entry is let in: its
+// client knows that the owner is inside.
+func TestEntryInLineFollowsItsOwner(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		first := check.Value(s.Client(t, redlatch.Options{}).ReentrantMutex("a").Lock(t.Context())).OK(t)
+		one, other := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+		enter := func(ctx context.Context, c *redlatch.Client, waiting string) <-chan help.Outcome {
+			result := help.GoAcquire(func() (*redlatch.Lease, error) { return c.ReentrantMutex("a").Lock(ctx) })
+			s.Queued("a", waiting)
+			return result
+		}
+		owner := redlatch.WithOwner(t.Context(), "workflow 7")
+		outer, between, inner := enter(owner, one, "1"), enter(t.Context(), other, "2"), enter(owner, one, "3")
+		locktest.Release(t, first)
+		began := time.Now()
+		a, b := help.Await(t, outer), help.Await(t, inner)
+		took := time.Since(began)
+		check.That(t, took < 100*time.Millisecond, "the second entry came in %v after the lock was free, want at once", took)
+		locktest.Release(t, a)
+		locktest.Release(t, b)
+		locktest.Release(t, help.Await(t, between))
+	})
 }
 
 // TestEntryThatDiedIsNotCounted for ever, but until another entry leaves.

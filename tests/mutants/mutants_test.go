@@ -33,6 +33,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("entry in line that does not follow its owner", "internal/engine/line/waiters.go",
+		"			ln.followLocked(w)\n", "", "TestEntryInLineFollowsItsOwner"),
 	breaks("refused release that is queued again for each grant", "internal/link/cleanup/queue.go",
 		"old != nil && old.same(r) {", "old != nil && old == r {", "TestSameReleaseIsQueuedOnce"),
 	breaks("release that counts what Redis said before its owner came back", "internal/link/cleanup/queue.go",

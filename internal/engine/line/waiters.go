@@ -117,6 +117,21 @@ func (ln *Line) endLocked(w *Waiter, g lock.Grant) {
 	if w.present {
 		ln.removeLocked(w)
 		w.Granted <- g
+		if g.Err == nil && w.lock.Kind == script.Reentrant {
+			ln.followLocked(w)
+		}
+	}
+}
+
+// followLocked has a poller poll at once if more waiters are of the owner that has come in: a poll lets their
+// entries in, past the line. Redis told none of that to those behind another owner. The caller holds ln.mu.
+func (ln *Line) followLocked(came *Waiter) {
+	owner := came.lock.Kind.Detail(came.lock.Param)
+	for w := range came.poller.waiters {
+		if w.lock.Kind.Detail(w.lock.Param) == owner {
+			ln.pollNowLocked(came.poller)
+			return
+		}
 	}
 }
 
