@@ -111,6 +111,28 @@ func TestQuorumRenewalsGoTogether(t *testing.T) {
 	}
 }
 
+// TestQuorumFullPool: a node that refuses a slot names one of the holders, and does not read all of them for
+// that.
+func TestQuorumFullPool(t *testing.T) {
+	t.Parallel()
+	const slots = 40
+	nodes := help.StartNodes(t, 3)
+	pool := help.OpenQuorum(t, nodes, help.Sluggish()).SlotPool("p", slots, redlatch.SlotOptions{})
+	for range slots {
+		check.Value(pool.Acquire(t.Context())).OK(t)
+	}
+	reads := func() (n int) {
+		for _, s := range nodes {
+			n += help.CommandCalls(s, "hget")
+		}
+		return n
+	}
+	before := reads()
+	check.Error(t, "TryAcquire", check.ErrorOf(pool.TryAcquire(t.Context())), redlatch.ErrExhausted)
+	n := reads() - before
+	check.That(t, n < slots, "a refusal by 3 nodes takes %d reads of holders", n)
+}
+
 // slowNode is a node of a quorum, in memory, that answers after a while.
 type slowNode struct {
 	conn.Conn

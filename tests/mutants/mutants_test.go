@@ -33,6 +33,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("refused vote that reads all holders", "internal/protocol/script/lua/vote.lua",
+		"holders(1)[1]", "holders()[1]", "TestQuorumFullPool"),
 	breaks("entry in line that does not follow its owner", "internal/engine/line/waiters.go",
 		"			ln.followLocked(w)\n", "", "TestEntryInLineFollowsItsOwner"),
 	breaks("refused release that is queued again for each grant", "internal/link/cleanup/queue.go",

@@ -44,9 +44,10 @@
 --     Returns whether the holder is of another library, and so will not hand over.
 --   tidy()
 --     Forgets what is kept beyond the last lease for tickets in line: the line is empty now.
---   holders()
---     Returns {owner, ms left, token, detail, resting} of every owner inside. resting: 1 if it is
---     not inside any more, and its place is kept free.
+--   holders(most)
+--     Returns {owner, ms left, token, detail, resting} of every owner inside; of most of them if
+--     there are many and most is given. resting: 1 if it is not inside any more, and its place is
+--     kept free.
 
 local K = KEYS[1]
 

@@ -57,5 +57,5 @@ if ticket ~= '' then
   mark_alive(ARGV[8], ARGV[9])
   redis.call('PEXPIRE', CLIENTS, LINGER)
 end
-local holder = holders()[1]
+local holder = holders(1)[1]
 return {0, remaining(), holder and holder[1] or '', redis.call('ZRANK', QUEUE, ticket) or 0}

@@ -207,15 +207,13 @@ local function occupant()
   return rest and free - rest <= millis() and met .. '\tshut' or met
 end
 
-local function holders()
-  local all, found = redis.call('ZRANGEBYSCORE', K, 0, '+inf', 'WITHSCORES'), {}
+local function holders(most)
+  local all, found = redis.call('ZRANGEBYSCORE', K, '(' .. millis(), '+inf', 'WITHSCORES', 'LIMIT', 0, most or -1), {}
   for i = 1, #all, 2 do
     local token, rest, detail = record(all[i])
     local free = all[i + 1] - millis()
     local left = free - (rest or free)
-    if free > 0 then
-      found[#found + 1] = {all[i], left > 0 and left or free, string.format('%.0f', token or 0), detail or '', left > 0 and 0 or 1}
-    end
+    found[#found + 1] = {all[i], left > 0 and left or free, string.format('%.0f', token or 0), detail or '', left > 0 and 0 or 1}
   end
   return found
 end
