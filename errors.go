@@ -28,9 +28,8 @@ var (
 	// ErrDeadlock says that the caller would wait for itself. Its context is that of a lease on the
 	// same name, of a kind that cannot be entered again. Or it is that of a lease on another name,
 	// and each holder of the lock waits under the context of its own lease, in the end for the
-	// caller: goroutines of one client that lock two names in opposite order. A bound on one of the
-	// waits would have ended the cycle later. A caller that does not pass the context on waits.
-	// [Client.Deadlocks] finds cycles between processes.
+	// caller: goroutines of one client that lock two names in opposite order. A caller that does not
+	// pass the context on waits. [Client.Deadlocks] finds cycles between processes.
 	ErrDeadlock = fault.ErrDeadlock
 
 	ErrNotHeld = fault.ErrNotHeld // the lease is no longer held: released, handed on with [Lease.Detach], or lost, which is a [*LostError], too

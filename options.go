@@ -100,9 +100,8 @@ const NoPrefix = "\x00"
 // client notes every loss and all that it takes by force, and of each other type ten entries a
 // minute. While Redis does not take them, 256 wait, and the next entry that is written tells how
 // many were dropped. All clients with the same Options.Prefix write one stream, {prefix +
-// "journal"}:log, which keeps 10,000 entries, some 4 MB, for a week. With a server before Redis 6.2
-// the week bounds only a journal that no client writes. On a quorum each node has a copy, and a
-// reader puts them together.
+// "journal"}:log, which keeps 10,000 entries, some 4 MB, for a week. On a quorum each node has a
+// copy, and a reader puts them together.
 type JournalOptions struct {
 	Off bool // the client writes nothing; any client can read; default false
 
