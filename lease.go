@@ -33,8 +33,9 @@ func (l *Lease) Name() string { return l.core.Lock().Name }
 
 // Owner returns the name of this acquisition in Redis: `GET` shows it for a mutex that is held.
 // Only entries of a [ReentrantMutex], goroutines that pass a [Mutex] on among themselves, and
-// leases on a lock that the client kept (LockOptions.Linger) share one.
-func (l *Lease) Owner() string { return l.core.NamedOwner() }
+// leases on a lock that the client kept (LockOptions.Linger) share one. If the program calls Owner
+// for an [RWMutex], the client does not keep it: another process may read under that owner later.
+func (l *Lease) Owner() string { return l.core.TellOwner() }
 
 // Context returns the context to run the work under. It is done when the lease is released,
 // detached or lost, or when the context that was given to Lock is done. Then [context.Cause]
@@ -200,7 +201,7 @@ func (l *Lease) LogValue() slog.Value {
 	if key, value := l.part(); key != "" {
 		all = append(all, slog.String(key, value))
 	}
-	all = append(all, slog.String("owner", l.Owner()), slog.Int64("token", l.core.Number()))
+	all = append(all, slog.String("owner", l.core.NamedOwner()), slog.Int64("token", l.core.Number()))
 	if left := l.Remaining(); left > 0 {
 		return slog.GroupValue(append(all, slog.String("remaining", left.Round(time.Microsecond).String()))...)
 	}

@@ -123,13 +123,13 @@ func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 // acquire acts for the lease under whose context or owner the caller is.
 func (m *RWMutex) acquire(ctx context.Context, how string, wait bool) (*Lease, error) {
 	owner, err := m.latch.ownerFrom(ctx)
+	if err == nil && how == "r" {
+		if err = m.keepNoMore(ctx, owner); err == nil {
+			owner, err = m.latch.ownerFrom(ctx) // again: until then the next lease could get the owner of one that ended
+		}
+	}
 	if err != nil {
 		return nil, err
-	}
-	if how == "r" {
-		if err := m.keepNoMore(ctx, owner); err != nil {
-			return nil, err
-		}
 	}
 	return m.latch.withParam(how+owner).acquire(ctx, wait)
 }

@@ -10,11 +10,8 @@ const Kept = 1024
 type Set struct{ newer, older map[string]bool }
 
 // Add adds a text.
-func (s *Set) Add(text string) { s.AddAmong(text, Kept) }
-
-// AddAmong is Add to a set that holds the last n at least, if these are more than Kept.
-func (s *Set) AddAmong(text string, n int) {
-	if len(s.newer) >= max(n, Kept) {
+func (s *Set) Add(text string) {
+	if len(s.newer) >= Kept {
 		s.newer, s.older = nil, s.newer
 	}
 	if s.newer == nil {

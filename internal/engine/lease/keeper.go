@@ -55,6 +55,7 @@ func (k *Keeper) add(l *Lease) (revoked bool) {
 		k.byOwner = make(map[string]*Lease)
 	}
 	k.byOwner[l.owner] = l
+	l.asked = k.shelf.asked.Has(l.owner)
 	if l.lock.Kind == script.Reentrant {
 		k.settle(l)
 	}

@@ -73,7 +73,7 @@ func (l *Lease) keptFor() time.Duration {
 // would be asked for again, the sooner the more tokens the next has.
 func (k *Keeper) spent(l *Lease) {
 	k.mu.Lock()
-	asked := k.shelf.asked.Has(l.owner)
+	asked := l.asked
 	k.mu.Unlock()
 	if !asked {
 		k.Habits.Spent(l.lock.Keys.State())
@@ -90,7 +90,7 @@ func (k *Keeper) shelve(l *Lease) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case k.shelf.byLock[key] != nil, k.shelf.asked.Has(l.owner), k.early.Has(l.owner):
+	case k.shelf.byLock[key] != nil, l.asked, k.early.Has(l.owner):
 		return false
 	case k.Closing.Err() != nil, l.hearing != k.Listener.Plain().Session():
 		return false
@@ -222,6 +222,16 @@ func (l *Lease) lingered(now time.Time) {
 	}
 }
 
+// TellOwner is NamedOwner for the program, which may give the owner to another process. A read-write
+// mutex is not kept then: a reader that comes in under that owner, however late, would be beside the
+// next lease.
+func (l *Lease) TellOwner() string {
+	if l.hearing != 0 && l.lock.Kind == script.RWMutex {
+		l.keeper.Asked(l.owner, false)
+	}
+	return l.NamedOwner()
+}
+
 // Asked notes that another client asks for what this owner has. A lease that is only kept is given
 // back. One that is held goes to Redis when it is released, and the asker is told so if it waits for
 // an answer.
@@ -231,12 +241,16 @@ func (k *Keeper) Asked(owner string, again bool) {
 	}
 	k.mu.Lock()
 	first := !k.shelf.asked.Has(owner)
-	k.shelf.asked.AddAmong(owner, len(k.byOwner)) // all may be asked for, as when their client should go
+	k.shelf.asked.Add(owner) // its lease may begin later
 	onShelf, l := k.shelf.byOwner[owner], k.byOwner[owner]
-	k.mu.Unlock()
 	if onShelf != nil {
 		l = onShelf
+		k.unshelveLocked(l) // at once, or it could be taken up before it is given back
 	}
+	if l != nil {
+		l.asked = true
+	}
+	k.mu.Unlock()
 	if l == nil {
 		return
 	}

@@ -271,6 +271,15 @@ type lease struct {
 	release func() error // nil for that of the lease
 }
 
+// Owner implements [worker.Lease]. Only entries of a reentrant mutex share one, and a client keeps no
+// read-write mutex whose owner it is asked for.
+func (l lease) Owner() string {
+	if l.again == nil {
+		return ""
+	}
+	return l.Lease.Owner()
+}
+
 // Left implements [worker.Lease].
 func (l lease) Left() time.Duration { return l.Remaining() }
 

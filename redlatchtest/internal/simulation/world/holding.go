@@ -3,6 +3,8 @@ package world
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +31,7 @@ func (a *Actor) Hold(op int64, q Acquisition, l *redlatch.Lease) {
 
 // Granted notes that an acquisition has a lease.
 func (a *Actor) Granted(op int64, q Acquisition, l *redlatch.Lease) {
-	e := history.Event{Type: history.Granted, Op: op, Token: l.Token(), Owner: l.Owner(), Mode: q.Mode, N: q.N}
+	e := history.Event{Type: history.Granted, Op: op, Token: l.Token(), Owner: ownerOf(l), Mode: q.Mode, N: q.N}
 	if e.Token == 0 {
 		a.Note(history.Event{Type: history.Refused, Op: op, Why: history.WhyLost})
 		return
@@ -40,10 +42,17 @@ func (a *Actor) Granted(op int64, q Acquisition, l *redlatch.Lease) {
 	a.Note(e)
 	if q.Mode != "" {
 		a.World.mu.Lock()
-		mode := a.owners.modes[l.Owner()]
+		mode := a.owners.modes[ownerOf(l)]
 		a.World.mu.Unlock()
 		a.Alwaysf(strings.HasPrefix(mode, q.Mode), "the hook is told that a lease for %q is one for %q", q.Mode, mode)
 	}
+}
+
+// ownerOf returns the owner of a lease, as a log has it: a client would not keep a read-write mutex whose
+// owner its program asks for.
+func ownerOf(l *redlatch.Lease) string {
+	all := l.LogValue().Group()
+	return all[slices.IndexFunc(all, func(a slog.Attr) bool { return a.Key == "owner" })].Value.String()
 }
 
 // Look asks the lease whether it is held.

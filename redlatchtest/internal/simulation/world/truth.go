@@ -19,7 +19,7 @@ func (a *Actor) WantBacked(q Acquisition, l *redlatch.Lease) {
 	if a.Plan.Harm == Losses {
 		return
 	}
-	key, owner, left := "redlatch:"+q.Name, l.Owner(), l.Remaining()
+	key, owner, left := "redlatch:"+q.Name, ownerOf(l), l.Remaining()
 	kept := time.Duration(float64(left) * 0.99) // clocks run at rates within one in a hundred
 	servers, enough := []*wire.Server{a.At(key)}, 1
 	if a.Plan.Quorum() {
@@ -89,9 +89,9 @@ func (a *Actor) wantSeen(q Acquisition, l *redlatch.Lease) {
 	if err != nil || !l.Held() || a.Plan.Harm == Losses || a.Plan.Quorum() || q.Kind == history.Reentrant {
 		return
 	}
-	i := slices.IndexFunc(info.Holders, func(h redlatch.Holder) bool { return h.Owner == l.Owner() })
+	i := slices.IndexFunc(info.Holders, func(h redlatch.Holder) bool { return h.Owner == ownerOf(l) })
 	if i < 0 {
-		a.Fail("%s.%d: Inspect of %s %q does not show its holder %s: %+v", a.Name, a.Number, q.Kind, q.Name, l.Owner(), info)
+		a.Fail("%s.%d: Inspect of %s %q does not show its holder %s: %+v", a.Name, a.Number, q.Kind, q.Name, ownerOf(l), info)
 		return
 	}
 	h := info.Holders[i]
