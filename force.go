@@ -79,7 +79,7 @@ func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) 
 	for _, i := range append(order, last...) {
 		h := before.Holders[i]
 		r := c.engine.Rob(&l.Lock, p.Holders[i], p.At, o.Reason)
-		call := l.Kind.Force(l.Keys, h.Owner, r.Address, r.Sharded, c.options.FenceTTL, r.Note, r.Remember)
+		call := l.Kind.Force(l.Keys, h.Owner, r.Address, r.Shard, c.options.FenceTTL, r.Note, r.Remember)
 		if a := o.Announce; a.Channel != "" {
 			call = script.For(call, script.Neighbours{Channel: a.Channel, Message: a.Message, Sharded: a.Sharded && c.engine.Listener.Sharded()})
 		}

@@ -22,12 +22,11 @@ func (e *Engine) Rob(l *lock.Lock, victim survey.Holder, at time.Time, reason st
 	}
 	note := lock.Force{By: where(e.Presence.Self()), From: where(victim.Process), Reason: reason, At: at}
 	s := script.Seizure{From: victim.Owner, Note: note.String(), Remember: rememberForce}
-	s.Sharded = e.Listener.Sharded() && !script.Kept(victim.Owner) // whose client need not listen for the name
-	switch {
-	case victim.Client != "" && s.Sharded:
-		s.Address = l.Keys.Grants(victim.Client)
-	case victim.Client != "":
+	if victim.Client != "" {
 		s.Address = keys.Grants(e.Prefix, victim.Client)
+		if e.Conn.Target().Cluster { // whether or not this client has sharded channels, that one may
+			s.Shard = l.Keys.Grants(victim.Client)
+		}
 	}
 	return acquire.Robbery{Seizure: s, Tell: func() {
 		if victim.Owner != "" && e.recorder != nil {

@@ -143,6 +143,26 @@ func TestForcedLockThatMayBeKeptInACluster(t *testing.T) {
 	locktest.Eventually(t, "the client knows that it has the lock no more", func() bool { return !l.Held() })
 }
 
+// TestForceAmongUnlikeClientsOfACluster: one client has sharded channels, and the other has none. The
+// holder is told at once by whichever it listens to.
+func TestForceAmongUnlikeClientsOfACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	o := help.Sluggish()
+	sharded := locktest.Open(t, help.ClusterURL(nodes), o)
+	o.WrapConn = func(c conn.Conn) conn.Conn { return struct{ conn.Conn }{c} }
+	plain := locktest.Open(t, help.ClusterURL(nodes), o)
+	for _, c := range [][2]*redlatch.Client{{sharded, plain}, {plain, sharded}} {
+		first := locktest.Lock(t, c[1].Mutex("a"))
+		waits := help.GoLock(t.Context(), c[0].Mutex("a").With(redlatch.LockOptions{Renew: redlatch.Off}))
+		locktest.InLine(t, nodes[nodes[0].Slot(locktest.StateKey("a"))*3/16384], "a", 1)
+		locktest.Release(t, first)
+		l := help.Await(t, waits)
+		check.Value(c[1].ForceRelease(t.Context(), "a", redlatch.ForceOptions{})).OK(t)
+		locktest.Eventually(t, "the holder is told", func() bool { return !l.Held() })
+	}
+}
+
 // TestTryAsksForAKeptLockInACluster: a client that keeps locks listens at one node of the cluster, and
 // hears tries of names at each of them.
 func TestTryAsksForAKeptLockInACluster(t *testing.T) {

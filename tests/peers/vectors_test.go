@@ -118,7 +118,7 @@ func kindSteps(k *script.Kind) []vectorStep {
 		{name: "give the place in line up", call: release(c, vectorTicket(k, "C", third), false)},
 		{
 			name: "force the release", listening: []string{vectorAddress("B")},
-			call: k.Force(set, b, vectorAddress("B"), false, vectorFence, `{"by":{"host":"h","pid":1,"program":"p"}}`, time.Hour),
+			call: k.Force(set, b, vectorAddress("B"), "", vectorFence, `{"by":{"host":"h","pid":1,"program":"p"}}`, time.Hour),
 		},
 		{name: "renew what was taken by force", call: k.Renew(set, b, vectorTTL, "")},
 		{name: "acquire after that", call: k.Acquire(set, request("C", third, false))},
@@ -237,10 +237,10 @@ func mutexSteps() []vectorStep {
 			Owner: a, TTL: vectorTTL, Param: "1:2", FenceTTL: vectorFence, Ticket: vectorTicket(script.Semaphore, "A", "1:2"), Address: vectorAddress("A"), LiveFor: vectorLive,
 		}), before: line(vector.State{}, "B"), listening: both, kind: script.Semaphore},
 		{name: "a minimal hold leaves it shut", call: script.AtLeast(release(a), 1, 5*time.Second), args: map[int]string{4: "${us:-2000000}"}, before: held(a)},
-		{name: "force opens what a minimal hold left shut", call: k.Force(x, a, "", false, vectorFence, "{}", time.Hour)},
+		{name: "force opens what a minimal hold left shut", call: k.Force(x, a, "", "", vectorFence, "{}", time.Hour)},
 		{name: "a release is announced to another library", call: script.For(release(a), announce), before: held(a)},
 		{name: "a hand-over is not", call: script.For(release(a), announce), listening: both, before: line(held(a), "B")},
-		{name: "a forced release is announced", call: script.For(k.Force(x, a, "", false, vectorFence, "{}", time.Hour), announce), before: held(a)},
+		{name: "a forced release is announced", call: script.For(k.Force(x, a, "", "", vectorFence, "{}", time.Hour), announce), before: held(a)},
 		{name: "the first of two releases hands over", call: script.For(release(a), yield), listening: both, before: line(held(a), "B", "C")},
 		{name: "the second leaves the lock free", call: script.For(release(b), yield), listening: both},
 		{name: "and a newcomer stands in line behind the others", call: get(x, "D", "", 0), listening: both},
@@ -421,7 +421,7 @@ func quorumSteps(k *script.Kind) []vectorStep {
 		{name: "adopt", call: q.Adopt(set, a, script.Owner("A", 2), vectorTTL, detail, vectorTTL)},
 		{name: "release, and tell the first in line", call: q.Release(set, script.Owner("A", 2), "", true, vectorFence), listening: []string{vectorAddress("B")}},
 		{name: "vote of the first in line", call: q.Vote(set, ballot("B", params[1])), listening: []string{vectorAddress("B")}},
-		{name: "force", call: q.Force(set, b, vectorAddress("B"), false, vectorFence, "{}", time.Hour), listening: []string{vectorAddress("B")}},
+		{name: "force", call: q.Force(set, b, vectorAddress("B"), "", vectorFence, "{}", time.Hour), listening: []string{vectorAddress("B")}},
 		{name: "mend", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_030, detail)},
 	}
 	if k.Sized() {

@@ -17,7 +17,7 @@ const robberies = 10
 
 // Robbery is how a lock is taken from the holder of a moment.
 type Robbery struct {
-	script.Seizure        // From, Address, Sharded, Note and Remember
+	script.Seizure        // From, Address, Shard, Note and Remember
 	Tell           func() // is called when the lock was taken
 }
 

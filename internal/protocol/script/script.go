@@ -213,12 +213,8 @@ func (k *Kind) Adopt(set keys.Set, owner, successor string, ttl time.Duration, d
 // Force is the call of force.lua; its reply is for [Done]. The note names the process that took the latch, and is
 // remembered for that time.
 func (k *Kind) Force(
-	set keys.Set, owner, address string, sharded bool, fenceTTL time.Duration, note string, remember time.Duration,
+	set keys.Set, owner, address, shard string, fenceTTL time.Duration, note string, remember time.Duration,
 ) conn.Call {
-	shard := "0"
-	if sharded {
-		shard = "1"
-	}
 	args := []string{seconds(fenceTTL), owner, address, shard, note, millis(remember)}
 	return conn.Call{Script: k.force, Keys: k.keysAndForced(set), Args: args}
 }

@@ -25,7 +25,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"release":  For(AtLeast(Mutex.Release(set, "o", "", false, time.Hour), 1, time.Second), Neighbours{Channel: "c", Every: 1}),
 		"renew":    Mutex.Exactly(Mutex.Renew(set, "o", time.Second, "")),
 		"inspect":  Mutex.Inspect(set),
-		"force":    For(Mutex.Force(set, "o", "", false, time.Hour, "note", time.Hour), Neighbours{Channel: "c"}),
+		"force":    For(Mutex.Force(set, "o", "", "", time.Hour, "note", time.Hour), Neighbours{Channel: "c"}),
 		"adopt":    Mutex.Adopt(set, "o", "p", time.Second, "", time.Second),
 		"resize":   Semaphore.Resize(set, 1, time.Hour),
 		"seize":    Mutex.Seize(set, Seizure{}),

@@ -11,7 +11,7 @@ import (
 type Seizure struct {
 	From     string // the owner that loses the latch; "" if the latch is free
 	Address  string // of its client; "" if unknown
-	Sharded  bool   // the address is a sharded channel
+	Shard    string // its sharded channel for the name; "" if unknown, or in no cluster
 	Note     string // names the process that takes the latch
 	Remember time.Duration
 	Owner    string // that is inside then
@@ -26,12 +26,8 @@ func (k *Kind) Seizes() bool { return k.seize != nil }
 
 // Seize is the call of seize.lua, for a kind that [Kind.Seizes].
 func (k *Kind) Seize(set keys.Set, s Seizure) conn.Call {
-	shard := "0"
-	if s.Sharded {
-		shard = "1"
-	}
 	return conn.Call{Script: k.seize, Keys: k.keysAndForced(set), Args: []string{
-		seconds(s.FenceTTL), s.From, s.Address, shard, s.Note, millis(s.Remember), s.Owner, millis(s.TTL), s.Param,
+		seconds(s.FenceTTL), s.From, s.Address, s.Shard, s.Note, millis(s.Remember), s.Owner, millis(s.TTL), s.Param,
 	}}
 }
 

@@ -64,7 +64,7 @@ func TestWindowIsForcedOnce(t *testing.T) {
 	r, set, k := newRig(t), named(t, "job"), script.Job
 	r.acquire(k, set, "rl-A-1", "60000", "")
 	r.do(k.Release(set, "rl-A-1", "", true, time.Hour))
-	force := k.Force(set, script.Window, "", false, time.Hour, "{}", time.Hour)
+	force := k.Force(set, script.Window, "", "", time.Hour, "{}", time.Hour)
 	check.That(t, script.Done(r.do(force)), "the window is not opened")
 	r.now = r.now.Add(time.Millisecond)
 	check.That(t, r.acquire(k, set, "rl-B-1", "60000", "").Inside, "no run begins in a window that was opened")

@@ -4,11 +4,11 @@
 -- operators.
 --
 -- KEYS  K, fence, queue, clients (and after those of the kind the forced releases)
--- ARGV  fence ttl s, owner, address of the owner's client ('' if unknown), 1 if that is a sharded
---       channel, what to remember, ttl ms of that, channel, message, sharded (1 or 0; all three absent
---       if no other library is to be told)
+-- ARGV  fence ttl s, owner, address of the owner's client ('' if unknown), in a cluster also its
+--       sharded channel for this name (else ''), what to remember, ttl ms of that, channel, message,
+--       sharded (1 or 0; all three absent if no other library is to be told)
 -- Reply 1 if the owner was inside or had left it shut, else 0
--- Cost  as release, and 6 or 7
+-- Cost  as release, and 6 or 7, in a cluster 1 more
 
 -- cold
 if not leave(ARGV[2], '') and not open(ARGV[2]) then return 0 end

@@ -2,8 +2,8 @@
 
 -- cold
 -- tell_forced remembers for ms that the latch was taken from an owner by force, and tells the
--- owner's client.
-local function tell_forced(owner, text, ms, address, sharded)
+-- owner's client, which may listen to either channel.
+local function tell_forced(owner, text, ms, address, shard)
   local note = string.format('%.0f', now()) .. '\t' .. text
   if redis.call('HLEN', FORCED) > 128 then redis.call('DEL', FORCED) end -- so many at once are too many to tell each
   -- PEXPIRE comes first, and again for a new key: a user that may not run it must not leave one for
@@ -12,6 +12,6 @@ local function tell_forced(owner, text, ms, address, sharded)
   redis.call('HSET', FORCED, 'last', owner, 'of ' .. owner, note)
   if there == 0 then redis.call('PEXPIRE', FORCED, ms) end
   local message = 'revoke\t' .. owner .. '\t' .. note
-  if address ~= '' and sharded == '1' then redis.pcall('SPUBLISH', address, message) end
-  if address ~= '' and sharded ~= '1' then redis.pcall('PUBLISH', address, message) end
+  if shard ~= '' then redis.pcall('SPUBLISH', shard, message) end
+  if address ~= '' then redis.pcall('PUBLISH', address, message) end
 end

@@ -4,8 +4,8 @@
 --
 -- KEYS  K, fence, queue, clients (and after those of the kind the forced releases)
 -- ARGV  fence ttl s, owner ('' if the latch is free), address of the owner's client ('' if
---       unknown), 1 if that is a sharded channel, what to remember, ttl ms of that, successor,
---       ttl ms, param
+--       unknown), in a cluster also its sharded channel for this name (else ''), what to remember,
+--       ttl ms of that, successor, ttl ms, param
 -- Reply {1, token, detail} the successor is inside
 --       {0, occupant or ''} it is not: the owner was not inside, or the latch was not free
 -- Cost  as force, and 5
