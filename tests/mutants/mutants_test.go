@@ -1242,7 +1242,7 @@ func change(t *testing.T, file, old, new string) (undo func()) {
 // copySources copies what the go command needs.
 func copySources(t *testing.T, from, to string) {
 	t.Helper()
-	kinds := []string{".go", ".lua", ".c", ".mod", ".sum", ".work", ".html", ".css", ".js", ".svg"}
+	kinds := []string{".go", ".lua", ".json", ".c", ".mod", ".sum", ".work", ".html", ".css", ".js", ".svg"}
 	err := fs.WalkDir(os.DirFS(from), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
