@@ -284,6 +284,26 @@ func TestTakeByForceIsOneStep(t *testing.T) {
 	help.WantNothingLeft(t, s, "a")
 }
 
+// TestForceReleaseOfALockOfRedisson: a hash with one owner is taken as a text is. One that is no lock
+// stays as it is.
+func TestForceReleaseOfALockOfRedisson(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, key := s.Client(t, redlatch.Options{}), locktest.StateKey("a")
+		o := redlatch.ForceOptions{Owner: "uuid:1"}
+		s.Do("HSET", key, o.Owner, "2")
+		s.Do("PEXPIRE", key, "3600000")
+		waits := help.GoAcquire(func() (*redlatch.Lease, error) { return c.ReentrantMutex("a").Lock(t.Context()) })
+		s.Queued("a", "1")
+		check.Nil(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", o)))
+		locktest.Release(t, help.Await(t, waits))
+		s.WantNothingLeft("a")
+		s.Do("HSET", key, o.Owner, "2")
+		check.Error(t, "ForceRelease of a hash without an expiry", check.ErrorOf(c.ForceRelease(t.Context(), "a", o)), redlatch.ErrNotHeld)
+		check.Equal(t, s.Do("HGET", key, o.Owner), "2", "what is in the hash")
+	})
+}
+
 // TestTakeByForceOfWhatIsFreeOrShut needs no holder: it passes the line, and opens a mutex that its
 // last holder left shut.
 func TestTakeByForceOfWhatIsFreeOrShut(t *testing.T) {

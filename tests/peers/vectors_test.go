@@ -274,11 +274,13 @@ func reentrantSteps() []vectorStep {
 	steps := []vectorStep{
 		{name: "enter", call: enter(set, 1, "2:me", vectorFence), before: empty},
 		{name: "enter again: the same token", call: enter(set, 2, "2:me", vectorFence)},
+		{name: "force names an entry, and not its owner", call: k.Force(set, "me", "", "", vectorFence, "{}", time.Hour)},
 		{name: "enter too often", call: enter(set, 3, "2:me", vectorFence)},
 		{name: "leave once", call: k.Release(set, script.Owner("A", 2), "", true, vectorFence)},
 		{name: "leave for the last time, and tell Redisson", call: script.For(
 			k.Release(set, script.Owner("A", 1), "", true, vectorFence), script.Neighbours{Channel: "redisson_lock__channel:{redlatch:x}", Message: "0"})},
 		{name: "held by Redisson", call: enter(set, 4, "0:me", vectorFence), before: redisson},
+		{name: "take what Redisson holds by force", call: k.Force(set, "uuid:1", "", "", vectorFence, "{}", time.Hour)},
 		{name: "a token of Redisson's counter, which never expires", call: enter(counter, 5, "0:me", 0), before: vector.State{
 			counter.Fence(): vector.Of("string", "9000000000000000", -1),
 		}},

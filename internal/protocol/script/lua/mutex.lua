@@ -24,7 +24,8 @@
 --   shut(owner, ms)
 --     Takes the owner out and keeps its place shut for ms. Returns as leave.
 --   open(owner)
---     Ends the time for which the owner left its place shut. Returns false if it left none shut.
+--     Ends the time for which the owner left its place shut, or takes the latch from one of another
+--     library that leave does not know. Returns false if it did neither.
 --   extend(owner, ttl, exactly)
 --     Gives the lease of the owner ttl ms, if it has less: a request that is late must not shorten
 --     a lease that a later one made longer. exactly: also if it has more. Returns whether the owner
