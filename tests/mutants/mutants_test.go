@@ -755,6 +755,8 @@ var mutants = []mutant{
 		"	if l.state <= inJeopardy {\n		l = l.leading()\n	}\n", "", "TestRecheckBehindAnOverdueLead"),
 	breaks("extend that shortens an inner entry", "internal/engine/lease/extend.go",
 		", lead.leftInRedis(), l.leftInRedis())", ", lead.leftInRedis())", "TestExtendShortensNoInnerEntry"),
+	breaks("detached entry that counts once more than there are", "internal/engine/lease/detach.go",
+		"Param: \"0:\" + l.NamedOwner()", "Param: l.lock.Param", "TestDetachAtTheDepth"),
 	breaks("detached entry that is shorter than it was", "internal/engine/lease/detach.go",
 		"ttl := max(l.lock.TTL, l.leftInRedis())", "ttl := l.lock.TTL", "TestDetachedEntryKeepsItsLength"),
 	breaks("follower whose earlier end no schedule has", "internal/engine/lease/nest.go",

@@ -492,6 +492,26 @@ func TestAdoptReentrantEntry(t *testing.T) {
 	help.AwaitNothingLeft(t, s, "a")
 }
 
+// TestDetachAtTheDepth: an entry that goes on elsewhere is none more, so it needs no room below the bound
+// on the depth, which the owner has reached with an entry of another client.
+func TestDetachAtTheDepth(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, other := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
+		ctx, enter := redlatch.WithOwner(t.Context(), "order"), c.ReentrantMutex("a").WithDepth(2).Lock
+		outer := check.Value(enter(ctx)).OK(t)
+		beside := check.Value(other.ReentrantMutex("a").Lock(ctx)).OK(t)
+		inner := help.Adopt(t, other, help.Detach(t, check.Value(enter(ctx)).OK(t)))
+		check.That(t, inner.Token() == outer.Token() && outer.Held(), "%v was detached from %v", inner, outer)
+		_, err := c.ReentrantMutex("a").WithDepth(3).With(redlatch.LockOptions{TTL: time.Minute}).Lock(ctx)
+		check.Error(t, "Lock beyond the depth", err, redlatch.ErrTooDeep)
+		for _, l := range []*redlatch.Lease{outer, beside, inner} {
+			locktest.Release(t, l)
+		}
+		s.WantNothingLeft("a")
+	})
+}
+
 // TestAdoptMulti: the names of a MultiMutex are detached one by one.
 func TestAdoptMulti(t *testing.T) {
 	t.Parallel()

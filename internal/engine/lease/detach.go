@@ -173,8 +173,8 @@ func (l *Lease) part(calls int8) {
 }
 
 // enterApart has Redis take the owner in once more, for a lease that goes on in another process while
-// others share its entry. An entry whose request was sent twice is given back: a late copy could bring it
-// in again.
+// others share its entry. No bound on the depth counts: the lease that it is for ends here. An entry whose
+// request was sent twice is given back: a late copy could bring it in again.
 func (l *Lease) enterApart(ctx context.Context) (heir, error) {
 	k := l.keeper
 	bounded, cancel := context.WithTimeout(ctx, l.Remaining())
@@ -188,7 +188,7 @@ func (l *Lease) enterApart(ctx context.Context) (heir, error) {
 		l.mu.Unlock()
 		undo = func() { l.undoHeir(owner, ttl) }
 		answer, err := k.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Acquire(l.lock.Keys, script.Request{
-			Owner: owner, TTL: ttl, Param: l.lock.Param, FenceTTL: l.lock.FenceTTL,
+			Owner: owner, TTL: ttl, Param: "0:" + l.NamedOwner(), FenceTTL: l.lock.FenceTTL,
 		}))
 		undo = func() {}
 		var standing script.Standing
@@ -204,8 +204,8 @@ func (l *Lease) enterApart(ctx context.Context) (heir, error) {
 			return heir{}, l.failed("detach", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
 		case err != nil:
 			return heir{}, err
-		case !standing.Inside: // its owner is gone, as the next extend finds out; or has too many entries elsewhere
-			return heir{}, cmp.Or(l.Extend(ctx), l.failed("detach", fault.ErrTooDeep))
+		case !standing.Inside: // its owner is gone, as the next extend finds out; or was for a moment
+			return heir{}, cmp.Or(l.Extend(ctx), l.failed("detach", fault.ErrTaken))
 		}
 	}
 }
