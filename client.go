@@ -64,7 +64,7 @@ func (c *Client) end() error {
 	return err
 }
 
-// LeaseInfo is a lease that this client holds, at one moment. Fields that do not apply are zero.
+// LeaseInfo is a lease of this client. Fields that do not apply are zero.
 type LeaseInfo struct {
 	Kind      string        // of the lock, such as "mutex"
 	Mode      string        // "read" or "write" for a read-write mutex

@@ -87,7 +87,7 @@
 //
 // [Client.Inspect], [Client.List], [Client.Journal], [Client.Deadlocks], [Client.ForceRelease] and
 // [Mutex.TakeByForce] are for operators; the redlatch command is built on them, and [WithLabels]
-// says what they tell of an acquisition. [Client.Leases] lists the leases that this process holds.
+// says what they tell of an acquisition.
 //
 // [Options].Hook receives an [Event] for everything that metrics, logs and traces need; see
 // [JoinHooks] and [LogHook]. The modules redlatchprom and redlatchotel have metrics and traces,
@@ -97,9 +97,8 @@
 // Package compat makes locks that programs with Redisson or Spring Integration share;
 // [docs/compatibility.md] lists other libraries that have the same lock as a [Mutex]. Package conn
 // is for an adapter to another Redis client. The module redlatchtest has servers for tests of your
-// own, one in memory for [testing/synctest]. The modules below adapters lock for gocron,
-// Kubernetes' client-go, certmagic and golang-migrate. The module redlatchvet reports leases that
-// no code releases.
+// own, one in memory for [testing/synctest]. The modules below adapters lock for gocron, client-go,
+// certmagic and golang-migrate. The module redlatchvet reports leases that no code releases.
 //
 // [docs/choosing.md]: https://github.com/redlatch/redlatch/blob/main/docs/choosing.md
 // [docs/guarantees.md]: https://github.com/redlatch/redlatch/blob/main/docs/guarantees.md

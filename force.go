@@ -37,13 +37,11 @@ func (o ForceOptions) check() error {
 }
 
 // ForceRelease takes a lock away from one holder, or from all, lets in the waiters that are next in
-// line, and returns the lock as it was before. The next waiter for a [ReentrantMutex] asks for
-// itself, a round trip later, or at its heartbeat if its client does not listen. An old holder is
-// told at once if this client has its lease, or if its client listens for grants, as it does once
-// it has waited in line (in a cluster, for this name). Otherwise it finds out at its next extend,
-// after a third of its TTL at most, or with Renew off at its deadline; over a quorum its reason is
-// then [LossGone]. Its writes are refused where its token is checked. The window of a [Job] whose
-// run has ended is opened, and so is a lock that is closed by LockOptions.MinHold alone.
+// line, and returns the lock as it was before. An old holder is told at once if this client has its
+// lease, or if its client listens for grants, as it does once it has waited in line (in a cluster,
+// for this name). Otherwise it finds out at its next extend, after a third of its TTL at most, or
+// with Renew off at its deadline; over a quorum its reason is then [LossGone]. The window of a
+// [Job] whose run has ended is opened, and so is a lock that is closed by LockOptions.MinHold alone.
 //
 // Redis remembers for an hour which process took the lock, when, from which owner and for what
 // reason: [Client.Inspect] tells it of the last time, and so does the holder's [LostError]. The

@@ -125,7 +125,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	return newLockInfo(p), nil
 }
 
-// ListOptions narrow what [Client.List] visits. The zero value has it visit every name.
+// ListOptions narrow what [Client.List] visits. The zero value narrows nothing.
 type ListOptions struct {
 	// Pattern is matched against the whole name, without the prefix: * is any text, ? one
 	// character, [a-z] one of these, [^a-z] one of the others, and a backslash takes the meaning
@@ -197,9 +197,8 @@ func (p Process) describe(client string) string {
 // cycle counts only if every holder of each lock in it is one of the waiters that cannot go on: a
 // free permit, a reader that does not wait, a foreign holder, one believed dead and a slot at rest
 // each break it. If a wait has a bound, the cycle ends with it. Within one client Lock refuses most
-// cycles at once: see [ErrDeadlock]. It costs one SCAN for a thousand keys of the server and a
-// script or two for each client that has something noted, and some more for each name in a cycle.
-// The error is as that of [Client.List].
+// cycles at once: see [ErrDeadlock]. It costs the SCAN of [Client.List], and some scripts for each
+// client that has something noted and each name in a cycle. The error is as that of List.
 func (c *Client) Deadlocks(ctx context.Context) ([]Deadlock, error) {
 	cycles, err := c.engine.Survey.Deadlocks(ctx)
 	var all []Deadlock

@@ -52,7 +52,7 @@ type JournalEntry struct {
 	Dropped   int           // how many entries of this client are missing before this one
 }
 
-// JournalQuery narrows what [Client.Journal] tells. The zero value is all that is kept.
+// JournalQuery narrows what [Client.Journal] tells. The zero value narrows nothing.
 type JournalQuery struct {
 	Pattern string    // for the name of the lock, as in [ListOptions]; "" is every name
 	Since   time.Time // leaves out what was noted before

@@ -59,7 +59,7 @@ func (l *Lease) Token() int64 {
 	return l.core.Number()
 }
 
-// Held reports whether the lease is held at this moment. If it is not, Context is done already.
+// Held reports whether the lease is held now. If not, Context is done already.
 func (l *Lease) Held() bool { return l.core.Held() }
 
 // Remaining returns how long the lease is sure to last without another extend. It returns 0 if the
@@ -97,8 +97,7 @@ func (l *Lease) Extend(ctx context.Context) error { return l.core.Extend(ctx) }
 //
 // The error is as that of [Lease.Extend]. It matches [ErrMaxHold] if d is longer than the TTL and
 // reaches beyond LockOptions.MaxHold, and [ErrInvalid] if d cannot be. Over a quorum, more than the
-// TTL is refused with ErrInvalid and errors.ErrUnsupported: a node that restarts would have to rest
-// for so long.
+// TTL is refused with ErrInvalid and errors.ErrUnsupported.
 func (l *Lease) ExtendTo(ctx context.Context, d time.Duration) error { return l.core.ExtendTo(ctx, d) }
 
 // Release gives the lock up and lets in the waiter that is next in line, but not before

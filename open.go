@@ -110,9 +110,7 @@ const (
 //
 // A node that was restarted, or whose data was deleted, does not vote until the longest TTL in use
 // has passed and a client has told it the tokens of the others, as every client does. All nodes
-// must be there when a quorum is used for the first time. A server that does not tell scripts its
-// run_id (INFO) is no node: its error says so. A URL that leads to a cluster is ErrInvalid once it
-// is connected. [docs/protocol.md] has the algorithm.
+// must be there when a quorum is used for the first time. [docs/protocol.md] has the algorithm.
 //
 // [docs/protocol.md]: https://github.com/redlatch/redlatch/blob/main/docs/protocol.md#quorum
 func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) {

@@ -8,9 +8,9 @@ import (
 )
 
 // ReentrantMutex is a lock that its owner can enter again. A call under the context of a lease on
-// the mutex acts for the owner of that lease. A call under [WithOwner] acts for the owner that it
-// names. Any other call is an owner of its own. Make it with [Client.ReentrantMutex]; it is safe
-// for concurrent use.
+// the mutex acts for the owner of that lease. A call under [WithOwner] acts for that owner. Any
+// other call is an owner of its own. Make it with [Client.ReentrantMutex]; it is safe for
+// concurrent use.
 //
 // Each entry is a lease of its own. The lock is free when all have ended, in whatever order. All
 // entries of an owner have the same fencing token, and do not exclude each other: goroutines that
@@ -39,8 +39,8 @@ func (m *ReentrantMutex) With(o LockOptions) *ReentrantMutex {
 
 // WithDepth returns the same mutex with a bound on how many entries its owner may have at once; 0
 // for no bound. The client counts its own, and Redis those of all clients that it has. An entry
-// beyond the bound is an error that matches [ErrTooDeep], and not [ErrTaken], so a recursion
-// without end is found early.
+// beyond the bound is an error that matches [ErrTooDeep], and not [ErrTaken], so endless recursion
+// is found early.
 func (m *ReentrantMutex) WithDepth(n int) *ReentrantMutex {
 	next := &ReentrantMutex{m.noun, n}
 	if n < 0 && next.latch.invalid == nil {

@@ -9,7 +9,7 @@ import (
 // RWMutex is a lock that many readers or one writer can hold, over all processes. Make it with
 // [Client.RWMutex]; it is safe for concurrent use. Readers and writers wait in one line, first
 // come, first served, so neither starves. Readers at the head of the line are let in together. Each
-// reader has a lease of its own. A reader whose process died is waited for no longer than its TTL.
+// reader has a lease of its own.
 //
 // A reader or writer that is inside may read again, any number of times and past the line, under
 // the context of its lease or under [WithOwner] with its owner. A reader cannot become the writer.
@@ -134,8 +134,8 @@ func (m *RWMutex) acquire(ctx context.Context, how string, wait bool) (*Lease, e
 	return m.latch.withParam(how+owner).acquire(ctx, wait)
 }
 
-// keepNoMore has a writer's lock go back to Redis when it is released, since a reader is about to come
-// in under it.
+// keepNoMore has a writer's lock go back to Redis when it is released, since a reader is about to
+// come in under it.
 func (m *RWMutex) keepNoMore(ctx context.Context, owner string) error {
 	if m.latch.invalid != nil { // as acquire says
 		return nil
