@@ -7,7 +7,11 @@ GO      ?= go
 # of the other modules; the adapter has little that runs at once, which the others' tests cover.
 UNRACED := ./adapters/redlatchkube
 
-.PHONY: test test-all steady simulate mutants-simulated one web lint house examples fuzz mutants versions spec overlaps endurance verify verify-quick bench bench-quick observability interop release-rehearsal apidiff packages cross tidy clean
+.PHONY: help test test-all steady simulate mutants-simulated one web lint house examples fuzz mutants versions spec overlaps endurance verify verify-quick bench bench-quick observability interop release-rehearsal apidiff packages cross tidy clean
+
+## help: what can be made
+help:
+	@sed -n 's/^## \([^:]*\): /\1\t/p' Makefile | expand -t 20
 
 ## test: the quick tests: components, a minute of simulation, the promises on real redis-server processes
 test:
