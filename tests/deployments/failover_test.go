@@ -30,7 +30,7 @@ func TestFailoverWhileManyContend(t *testing.T) {
 			t.Parallel()
 			g := redistest.StartSentinels(t)
 			ctx := locktest.Within(t, 2*locktest.Patience)
-			u := &help.Turns{Over: make(chan struct{})}
+			u := &help.Turns{Over: make(chan struct{}), Failover: true}
 			for range 4 {
 				c := locktest.Open(t, g.URL(), help.Brisk(help.FailoverTTL))
 				for range 8 {

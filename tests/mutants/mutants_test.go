@@ -273,7 +273,7 @@ var mutants = []mutant{
 	breaks("client of a cluster that is taken for deaf since it listens at another node", "internal/engine/line/linger.go",
 		"ln.Conn.Target().Cluster {", "false {", "TestTryAsksForAKeptLockInACluster"),
 	breaks("client that is told where it does not listen that its lock was taken", "internal/protocol/script/lua/forced.lua",
-		"if address ~= '' then", "if address ~= '' and shard == '' then", "TestForcedLockThatMayBeKeptInACluster"),
+		" and heard > 0 then", " then", "TestForcedLockThatMayBeKeptInACluster"),
 	breaks("client of a cluster that is told only where the one that takes its lock would listen", "internal/engine/force.go",
 		"if e.Conn.Target().Cluster {", "if e.Listener.Sharded() {", "TestForceAmongUnlikeClientsOfACluster"),
 	breaks("client that listens for each name that it locks", "internal/engine/line/line.go",
