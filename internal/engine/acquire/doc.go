@@ -8,7 +8,7 @@
 //	                  +--> contest: rounds over all nodes of a quorum -------------+
 //
 // An attempt has one end. It is told as granted or failed, and what it may have left in Redis is
-// released in the background, also if a hook panics.
+// released in the background, even if a hook panics.
 //
 //	acquirer.go  one acquisition, from its beginning to its end
 //	turns.go     goroutines of this client that pass a mutex on among themselves

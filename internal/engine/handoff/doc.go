@@ -46,12 +46,12 @@
 // share one grant, or both would ask Redis for it.
 //
 // A panic in the program's code is the one exception. The goroutine then does not know how far it
-// came, and calls Dissolve whatever has become of its turn. That is safe: for a group that has
-// ended, Next, Pop and Dissolve do nothing, also if a new group has begun for the mutex, and a
-// goroutine that still has a turn of the old group acquires from Redis like any other.
+// got, and calls Dissolve whatever became of its turn. That is safe: for a group that has ended,
+// Next, Pop and Dissolve do nothing, also if a new group has begun for the mutex, and a goroutine
+// that still has a turn of the old group acquires from Redis like any other.
 //
-// A goroutine that stops waiting calls Withdraw. If that reports false, the turn was given to it at
-// this moment, or is about to be: then the goroutine receives it and lets it go on like any other.
+// A goroutine that stops waiting calls Withdraw. If that reports false, the turn was just given to
+// it, or is about to be: then the goroutine receives it and lets it go on like any other.
 //
 // # Locks
 //
