@@ -262,9 +262,9 @@ func newNodeVote(kind string, e script.Epoch) NodeVote {
 	switch {
 	case e.Votes:
 		v.State = NodeVotes
-	case e.Probation > 0:
-		v.State, v.Rest = NodeRests, e.Probation
-	case e.Probation == 0:
+	case e.Rest > 0:
+		v.State, v.Rest = NodeRests, e.Rest
+	case e.Rest == 0:
 		v.State = NodeRested
 	case e.Voted:
 		v.State = NodeForgot

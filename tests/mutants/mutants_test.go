@@ -705,7 +705,7 @@ var mutants = []mutant{
 	breaks("node that votes without a rest", "internal/link/quorum/epochs.go",
 		"	return bound\n}\n\n// boundBy", "	return 0\n}\n\n// boundBy", "TestQuorumForgetfulNode$"),
 	breaks("node that counts on from nothing", "internal/link/quorum/epochs.go",
-		"isNew), number, bound)", "isNew), number-number, bound)", "TestEpochsAskAfterTheProbation"),
+		"isNew), number, bound)", "isNew), number-number, bound)", "TestEpochsAskAfterTheRest"),
 	breaks("rest of a node that is never too short", "internal/protocol/script/lua/epoch.lua",
 		"begun + ARGV[3] > math.max(ms, rest)", "false", "TestVectors$"),
 	breaks("rest of a node of a new quorum", "internal/protocol/script/lua/epoch.lua",

@@ -413,7 +413,7 @@ func quorumSteps(k *script.Kind) []vectorStep {
 	steps := []vectorStep{
 		{name: "vote without the right to", call: q.Vote(set, ballot("A", params[0])), before: empty},
 		{name: "look", call: script.Look(set.Epoch)},
-		{name: "begin to rest", call: script.Probation(set.Epoch, "${run}", 0)},
+		{name: "begin to rest", call: script.Rest(set.Epoch, "${run}", 0)},
 		{name: "get the right to vote", call: script.Restore(set.Epoch, "${run}", 0, 9_000_000_000_000_000, vectorTTL)},
 		{name: "vote", call: q.Vote(set, ballot("A", params[0]))},
 		{name: "vote while another is inside", call: q.Vote(set, ballot("B", params[1]))},

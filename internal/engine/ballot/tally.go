@@ -98,9 +98,9 @@ func (v Vote) String() string {
 	case Refused:
 		return v.Addr + " refused it" + v.why()
 	}
-	if v.Probation > 0 {
+	if v.Rest > 0 {
 		return fmt.Sprintf("%s was restarted or emptied, and does not vote for another %v",
-			v.Addr, v.Probation)
+			v.Addr, v.Rest)
 	}
 	return v.Addr + " was restarted or emptied, or is new, and does not vote yet"
 }
@@ -309,10 +309,10 @@ func (t *Tally) NextSlot() (least int64, ok bool) {
 }
 
 // Forgot reports whether a node has no right to vote, and needs a client to get it: it is not on
-// probation, or its probation has ended.
+// rest, or its rest has ended.
 func (t *Tally) Forgot() bool {
 	return slices.ContainsFunc(t.Votes, func(v Vote) bool {
-		return v.Stand() == Nonvoting && v.Probation == 0
+		return v.Stand() == Nonvoting && v.Rest == 0
 	})
 }
 

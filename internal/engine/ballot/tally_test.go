@@ -341,16 +341,16 @@ func TestTallyRemaining(t *testing.T) {
 	}
 }
 
-// TestTallyForgot: a node on probation needs no client before that has ended.
+// TestTallyForgot: a node at rest needs no client before that has ended.
 func TestTallyForgot(t *testing.T) {
 	t.Parallel()
 	for votes, want := range map[string]bool{"iii": false, "iim": true, "xsm": true, "is.": false} {
 		tally := tallyOf(votes)
 		check.Equal(t, tally.Forgot(), want, "%s: forgot", votes)
 		for i := range tally.Votes {
-			tally.Votes[i].Probation = time.Second
+			tally.Votes[i].Rest = time.Second
 		}
-		check.That(t, !tally.Forgot(), "%s, on probation: forgot", votes)
+		check.That(t, !tally.Forgot(), "%s, at rest: forgot", votes)
 	}
 }
 
@@ -359,7 +359,7 @@ func TestVoteTellsHowTheNodeStands(t *testing.T) {
 	t.Parallel()
 	tally := tallyOf("ix.msken")
 	tally.Votes[1].Remaining = 1500 * time.Millisecond
-	tally.Votes[3].Probation = 12 * time.Second
+	tally.Votes[3].Rest = 12 * time.Second
 	for i, want := range []string{
 		"node1:6379 let it in",
 		"node2:6379 refused it, held by X for another 1.5s",

@@ -7,30 +7,30 @@
 //	+---------+                                               +-----------------+
 //	     ^                                                             |
 //	     | it counts on from the                a client asked all nodes: the
-//	     | largest number of the others         probation is the longest time
-//	     |                                      that a vote of any node binds it
+//	     | largest number of the others         rest is the longest time that
+//	     |                                      a vote of any node binds it
 //	     |                                                             |
 //	     |   +------------------------+                                v
 //	     |   | a client asks the      |    the time has passed +----------------+
-//	     +---| others what they know: | <--------------------- |  on probation  |
+//	     +---| others what they know: | <--------------------- |    at rest     |
 //	         | a majority of them     |                        +----------------+
 //	         | votes, or all answer   |
 //	         +------------------------+
 //
-//	All nodes answered, and none ever voted: the quorum is new, and the probation takes no time.
+//	All nodes answered, and none ever voted: the quorum is new, and the rest takes no time.
 //
-// Programs are told of a node on probation as redlatch.NodeRests, and of one whose time has passed as
+// Programs are told of a node at rest as redlatch.NodeRests, and of one whose time has passed as
 // redlatch.NodeRested.
 //
 // [Epochs] takes the nodes through these states, whenever an acquisition meets a node without a
 // vote. [Conn] sends a call to all nodes, and returns what a majority answered.
 //
-// # Why a probation
+// # Why a rest
 //
 // The right to vote belongs to one run of the server process, and is kept in Redis. A process that
 // finds the right of another run, or none, does not know what it has forgotten. If it voted at once
 // it could let a second owner in: one node is enough to turn a majority that another owner has into
-// one that a new owner has. After the probation, everything that it forgot has ended: leases have
+// one that a new owner has. After the rest, everything that it forgot has ended: leases have
 // expired, and acquisitions that counted on its vote have come to an end.
 //
 // # Why the others are asked after it, and not before
@@ -42,19 +42,19 @@
 //     on its way.
 //   - If A and C were asked now, they would say 7, and B would count on from there.
 //   - A lets X in with number 8. A majority gave 8, so that is the token of X. X releases.
-//   - B's probation ends, and it votes: it lets Y in with number 8. So does C, which has never
+//   - B's rest ends, and it votes: it lets Y in with number 8. So does C, which has never
 //     heard of X. A majority gave 8, so that is the token of Y, too.
 //
-// When the probation ends, the acquisition of X has ended, too: either A knows 8, and says so, or X
+// When the rest ends, the acquisition of X has ended, too: either A knows 8, and says so, or X
 // never got a token. spec/quorum.pml has both rules, and finds such a run if one of them is left
 // out.
 //
 // # Why nodes of a new quorum need none
 //
 // None of them ever voted, so none has anything to forget. All of them must have answered, since
-// one that did not may know better. And the probation of all must have begun before the first
+// one that did not may know better. And the rest of all must have begun before the first
 // gets the right, so that a node which then says that it never voted has forgotten that it did. A
-// node with a probation of zero counts as new, even for a client that comes when others vote already.
+// node with a rest of zero counts as new, even for a client that comes when others vote already.
 //
 // # If too many forgot
 //

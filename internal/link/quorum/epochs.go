@@ -25,7 +25,7 @@ type Right struct {
 	Bound time.Duration // the longest time for which the caller knows a vote to bind a node
 }
 
-// Restore gives every node the right to vote that may have it, and begins the probation of those
+// Restore gives every node the right to vote that may have it, and begins the rest of those
 // that must wait. If the whole quorum is new, it does the same for the others. It returns when that
 // is done, or was tried, or when ctx is done. What failed is left to the next call.
 //
@@ -52,27 +52,27 @@ func (e *Epochs) restore(ctx context.Context, right Right) (isNew bool) {
 		return false // it may be new, but a node that did not answer would know better
 	}
 	e.begin(ctx, right, nodes, isNew)
-	if isNew || slices.ContainsFunc(nodes, epoch.served) {
+	if isNew || slices.ContainsFunc(nodes, epoch.rested) {
 		e.finish(ctx, right, nodes, isNew)
 	}
 	return isNew
 }
 
-// begin begins the probation of each node that must wait.
+// begin begins the rest of each node that must wait.
 func (e *Epochs) begin(ctx context.Context, right Right, nodes []epoch, isNew bool) {
 	var all sync.WaitGroup
 	for i, n := range nodes {
 		if n.forgot() {
-			e.send(ctx, &all, i, script.Probation(right.Key, n.Process, probation(right.boundBy(nodes), isNew)))
+			e.send(ctx, &all, i, script.Rest(right.Key, n.Process, rest(right.boundBy(nodes), isNew)))
 		}
 	}
 	all.Wait()
 }
 
-// probation returns how long a node must wait for its vote if votes bind nodes for bound. No node of
-// a new quorum gets the right before the probation of all has begun. So a node whose probation has
+// rest returns how long a node must wait for its vote if votes bind nodes for bound. No node of
+// a new quorum gets the right before the rest of all has begun. So a node whose rest has
 // not begun when others vote is not new: it forgot.
-func probation(bound time.Duration, isNew bool) time.Duration {
+func rest(bound time.Duration, isNew bool) time.Duration {
 	if isNew {
 		return 0
 	}
@@ -90,20 +90,20 @@ func (r Right) boundBy(nodes []epoch) time.Duration {
 }
 
 // finish asks all nodes what they know, and gives the right to those that had served their
-// probation before that, or to all of a new quorum. It is tempting to give it to a node whose
-// probation ended while the nodes were asked. But then the others may have answered before its end.
+// rest before that, or to all of a new quorum. It is tempting to give it to a node whose
+// rest ended while the nodes were asked. But then the others may have answered before its end.
 //
-// A node that was silent when the probation began may know of a longer bound than the others did.
-// So the probation is measured again, by what a majority of the others knows now: each lease is at
+// A node that was silent when the rest began may know of a longer bound than the others did.
+// So the rest is measured again, by what a majority of the others knows now: each lease is at
 // one of them at least, or was at none but nodes that forgot it.
 func (e *Epochs) finish(ctx context.Context, right Right, before []epoch, isNew bool) {
 	nodes := e.look(ctx, right.Key)
 	bound := right.boundBy(nodes)
 	var all sync.WaitGroup
 	for i, n := range nodes {
-		inTime := isNew || before[i].served() && before[i].Process == n.Process
-		if number, ok := floor(nodes, i); ok && n.served() && inTime {
-			e.send(ctx, &all, i, script.Restore(right.Key, n.Process, probation(bound, isNew), number, bound))
+		inTime := isNew || before[i].rested() && before[i].Process == n.Process
+		if number, ok := floor(nodes, i); ok && n.rested() && inTime {
+			e.send(ctx, &all, i, script.Restore(right.Key, n.Process, rest(bound, isNew), number, bound))
 		}
 	}
 	all.Wait()
@@ -148,13 +148,13 @@ type epoch struct {
 func (e epoch) answered() bool { return e.ok }
 
 // unused reports whether the node never voted, as far as it knows: it is new, or has forgotten all.
-func (e epoch) unused() bool { return e.ok && !e.Voted && e.Probation <= 0 }
+func (e epoch) unused() bool { return e.ok && !e.Voted && e.Rest <= 0 }
 
-// forgot reports whether the node has no vote, and its probation has not begun.
-func (e epoch) forgot() bool { return e.ok && !e.Votes && e.Probation < 0 }
+// forgot reports whether the node has no vote, and its rest has not begun.
+func (e epoch) forgot() bool { return e.ok && !e.Votes && e.Rest < 0 }
 
-// served reports whether the node's probation has ended, and nothing but the number is missing.
-func (e epoch) served() bool { return e.ok && e.Probation == 0 }
+// rested reports whether the rest of the node has ended, and nothing but the number is missing.
+func (e epoch) rested() bool { return e.ok && e.Rest == 0 }
 
 // number returns how many of the nodes are in a state.
 func number(nodes []epoch, state func(epoch) bool) (n int) {

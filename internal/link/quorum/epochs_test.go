@@ -41,7 +41,7 @@ type voter struct {
 type right struct {
 	run, resting string
 	ttl          int64 // in milliseconds
-	begun, until int64 // in milliseconds, of the probation
+	begun, until int64 // in milliseconds, of the rest
 	high         int64
 }
 
@@ -138,7 +138,7 @@ func one(b bool) int64 {
 }
 
 // voters returns nodes, one letter for each, and the rights to vote over them. Their numbers are
-// 100, 101 and so on: v votes, n is new or has lost its keys, b is new and has begun the probation
+// 100, 101 and so on: v votes, n is new or has lost its keys, b is new and has begun the rest
 // that takes no time, r was restarted with its data, s is silent and votes.
 func voters(states string) ([]*voter, *Epochs) {
 	var nodes []*voter
@@ -171,14 +171,14 @@ func states(nodes []*voter, key string) string {
 }
 
 // TestEpochsRestore: nodes get the right to vote as late as they must, and no later. In the states
-// that are wanted, v votes, - has no right, p is on probation, and w has served that.
+// that are wanted, v votes, - has no right, p is at rest, and w has served that.
 func TestEpochsRestore(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		nodes  string
 		first  string // after the first Restore
-		before string // after one that comes just before the end of the probation
+		before string // after one that comes just before the end of the rest
 		last   string // after one that comes at its end
 	}{
 		{"new quorum", "nnn", "vvv", "vvv", "vvv"},
@@ -215,9 +215,9 @@ func TestEpochsRestore(t *testing.T) {
 				}
 				check("at first", c.first)
 				time.Sleep(bound - time.Millisecond)
-				check("before the probation is over", c.before)
+				check("before the rest is over", c.before)
 				time.Sleep(time.Millisecond)
-				check("when the probation is over", c.last)
+				check("when the rest is over", c.last)
 			})
 		})
 	}
@@ -234,7 +234,7 @@ func TestEpochsOfAllKinds(t *testing.T) {
 	}
 }
 
-// TestEpochsBound: the probation lasts for the longest time that any node, or the caller, knows.
+// TestEpochsBound: the rest lasts for the longest time that any node, or the caller, knows.
 // The node that gets the right remembers that time.
 func TestEpochsBound(t *testing.T) {
 	t.Parallel()
@@ -257,7 +257,7 @@ func TestEpochsBound(t *testing.T) {
 }
 
 // TestEpochsBoundThatIsToldLate: the node that knows of the longest bound does not answer when the
-// probation of another begins, and does when it ends. The probation goes on until it has lasted for
+// rest of another begins, and does when it ends. The rest goes on until it has lasted for
 // that bound.
 func TestEpochsBoundThatIsToldLate(t *testing.T) {
 	t.Parallel()
@@ -284,9 +284,9 @@ func TestEpochsBoundThatIsToldLate(t *testing.T) {
 	})
 }
 
-// TestEpochsAskAfterTheProbation: a token becomes known to a node while another is on probation.
-// That one counts on from there, and not from what was known when its probation began.
-func TestEpochsAskAfterTheProbation(t *testing.T) {
+// TestEpochsAskAfterTheRest: a token becomes known to a node while another is at rest.
+// That one counts on from there, and not from what was known when its rest began.
+func TestEpochsAskAfterTheRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, epochs := voters("vvr")
@@ -300,9 +300,9 @@ func TestEpochsAskAfterTheProbation(t *testing.T) {
 	})
 }
 
-// TestEpochsRestartOnProbation: the node is restarted while it is on probation. It begins anew,
+// TestEpochsRestartAtRest: the node is restarted while it is at rest. It begins anew,
 // since what was concluded from the run before does not hold any more.
-func TestEpochsRestartOnProbation(t *testing.T) {
+func TestEpochsRestartAtRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, epochs := voters("vvn")
@@ -384,10 +384,10 @@ func TestEpochsHeedTheContext(t *testing.T) {
 	})
 }
 
-// TestProbationEndsWhileTheOthersAreAsked: what they told may be from before its end, and an
+// TestRestEndsWhileTheOthersAreAsked: what they told may be from before its end, and an
 // acquisition that the node forgot may have gone on since. So the node has to wait for the next
 // time.
-func TestProbationEndsWhileTheOthersAreAsked(t *testing.T) {
+func TestRestEndsWhileTheOthersAreAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, epochs := voters("rrvvv")

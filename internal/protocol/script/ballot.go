@@ -45,7 +45,7 @@ type Vote struct {
 	Rank      int           // how many are before it in line
 	Refused   string        // as in [Standing]
 	Nonvoting bool          // it has no right to vote
-	Probation time.Duration // until it may get it; 0 if it needs a client to get it
+	Rest      time.Duration // until it may get it; 0 if it needs a client to get it
 }
 
 // ParseVote reads the reply of vote.lua.
@@ -61,7 +61,7 @@ func ParseVote(r conn.Reply) (Vote, error) {
 	case verdict == -1:
 		return Vote{Refused: r.List[1].Text}, nil
 	case verdict == -2:
-		return Vote{Nonvoting: true, Probation: duration(r.List[1])}, nil
+		return Vote{Nonvoting: true, Rest: duration(r.List[1])}, nil
 	}
 	return Vote{}, unexpected(r)
 }
@@ -102,35 +102,35 @@ func From(param string, slot int64) string {
 // Look returns the call of epoch.lua that changes nothing. The reply is for [ParseEpoch].
 func Look(key string) conn.Call { return epochCall(key, "look", "", 0, 0, 0) }
 
-// Probation returns the call of epoch.lua that begins the probation of a process without a vote. If
-// it is on probation already, nothing changes. The reply is for [ParseEpoch].
-func Probation(key, process string, d time.Duration) conn.Call {
+// Rest returns the call of epoch.lua that begins the rest of a process without a vote. If
+// it is at rest already, nothing changes. The reply is for [ParseEpoch].
+func Rest(key, process string, d time.Duration) conn.Call {
 	return epochCall(key, "rest", process, d, 0, 0)
 }
 
-// Restore returns the call of epoch.lua that gives a process whose probation has ended the right to
+// Restore returns the call of epoch.lua that gives a process whose rest has ended the right to
 // vote. The node counts on from floor; bound is the longest time that others were bound for. A
-// probation that was shorter than it has to be goes on until it has lasted for so long. That of a
+// rest that was shorter than it has to be goes on until it has lasted for so long. That of a
 // new quorum does not. The reply is for [ParseEpoch].
-func Restore(key, process string, probation time.Duration, floor int64, bound time.Duration) conn.Call {
-	return epochCall(key, "seat", process, probation, floor, bound)
+func Restore(key, process string, rest time.Duration, floor int64, bound time.Duration) conn.Call {
+	return epochCall(key, "seat", process, rest, floor, bound)
 }
 
-func epochCall(key, step, process string, probation time.Duration, floor int64, bound time.Duration) conn.Call {
+func epochCall(key, step, process string, rest time.Duration, floor int64, bound time.Duration) conn.Call {
 	return conn.Call{Script: epoch, Keys: []string{key}, Args: []string{
-		step, process, millis(probation), strconv.FormatInt(floor, 10), millis(bound),
+		step, process, millis(rest), strconv.FormatInt(floor, 10), millis(bound),
 	}}
 }
 
 // Epoch is a node's right to vote.
 type Epoch struct {
-	Votes     bool
-	Voted     bool          // it had the right at some time, if not now
-	Process   string        // the server process
-	Bound     time.Duration // the longest time that its votes bound it for
-	High      int64         // the largest number it knows
-	Probation time.Duration // that is left of it; negative if it has not begun
-	Clock     int64         // in microseconds
+	Votes   bool
+	Voted   bool          // it had the right at some time, if not now
+	Process string        // the server process
+	Bound   time.Duration // the longest time that its votes bound it for
+	High    int64         // the largest number it knows
+	Rest    time.Duration // that is left of it; negative if it has not begun
+	Clock   int64         // in microseconds
 }
 
 // ParseEpoch reads the reply of epoch.lua.
@@ -141,7 +141,7 @@ func ParseEpoch(r conn.Reply) (Epoch, error) {
 	l := r.List
 	return Epoch{
 		Votes: l[0].Int == 1, Voted: l[1].Int == 1, Process: l[2].Text,
-		Bound: duration(l[3]), High: l[4].Int, Probation: duration(l[5]), Clock: l[6].Int,
+		Bound: duration(l[3]), High: l[4].Int, Rest: duration(l[5]), Clock: l[6].Int,
 	}, nil
 }
 

@@ -202,9 +202,9 @@ func (v *visit) epochs(ctx context.Context, n *node) {
 			n.info[k.Name] = clean(err)
 		case e.Votes:
 			n.info[k.Name] = "votes"
-		case e.Probation > 0:
-			n.info[k.Name] = "rests for another " + round(e.Probation).String()
-		case e.Voted || e.Probation == 0:
+		case e.Rest > 0:
+			n.info[k.Name] = "rests for another " + round(e.Rest).String()
+		case e.Voted || e.Rest == 0:
 			n.info[k.Name] = "does not vote yet"
 		default:
 			n.info[k.Name] = "new"

@@ -1,11 +1,11 @@
--- epoch: tell of this node's right to vote, begin its probation, and restore the right after the
--- probation. A probation that turns out to be too short at its end goes on: a node that did not
+-- epoch: tell of this node's right to vote, begin its rest, and restore the right after the
+-- rest. A rest that turns out to be too short at its end goes on: a node that did not
 -- answer when it began may know of a longer bound. That of a new quorum is of 0 ms and never goes
 -- on, though another client may find some nodes voting before the last has its right.
 --
 -- KEYS  epoch
--- ARGV  step ('look', 'rest' to begin a probation, or 'seat' to restore the right after it),
---       process that it is for, ms from the beginning of the probation to its end, floor, bound ms
+-- ARGV  step ('look', 'rest' to begin a rest, or 'seat' to restore the right after it),
+--       process that it is for, ms from the beginning of the rest to its end, floor, bound ms
 -- Reply {1 if it votes, 1 if it ever did, process, bound ms, high, rest ms (-1 if not begun),
 --       now us}
 -- Cost  3 to 6 commands

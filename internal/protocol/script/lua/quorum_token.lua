@@ -5,8 +5,8 @@
 --   ttl       the longest time in ms that a vote of this node has bound it for
 --   high      the largest number that it gave or was told, of whatever name
 --   floor     what high was told to be when the node got its right
---   resting   a process without the right, which is on probation
---   until     the time in ms at which the probation ends
+--   resting   a process without the right, which is at rest
+--   until     the time in ms at which the rest ends
 --   begun     the time in ms at which it began
 --
 -- A process that has no right may have forgotten locks and numbers: it was restarted, or its keys
