@@ -12,7 +12,7 @@
 //
 //	acquirer.go  one acquisition, from its beginning to its end
 //	turns.go     goroutines of this client that pass a mutex on among themselves
-//	server.go    on one server: trying, waiting
+//	single.go    on one server: trying, waiting
 //	linger.go    locks that this client keeps, and asking another client for one
 //	contest.go   rounds over a quorum
 //	grant.go     from a grant to a lease, or back

@@ -25,7 +25,8 @@ const (
 )
 
 // Event is what the client is told of an acquisition or of a lease. A new field also goes into the
-// root's event.go (Event, LogValue and tell), and into recorder.go if the journal has it.
+// root's event.go (Event, LogValue and tell), into recorder.go if the journal has it, and into
+// talk/event.go of the command if its JSON has it.
 type Event struct {
 	What      What
 	ID        uint64 // of the acquisition

@@ -22,8 +22,8 @@ func (w *World) planFaults() {
 	all := map[harm][]fault{
 		Calm:    nil,
 		crashes: clientFaults,
-		storms:  slices.Concat(clientFaults, linkFaults, serverFaults),
-		Losses:  slices.Concat(clientFaults, linkFaults, serverFaults[:len(serverFaults)-1], dataFaults, dataFaults),
+		storms:  slices.Concat(clientFaults, linkFaults, serverFaults, clockFaults),
+		Losses:  slices.Concat(clientFaults, linkFaults, serverFaults, dataFaults, dataFaults),
 	}[w.Plan.Harm]
 	if len(all) == 0 {
 		return
@@ -213,6 +213,10 @@ var serverFaults = []fault{
 	{"server loads", onNode(func(w *World, s *wire.Server) { w.refuse(s, memory.Loading) })},
 	{"scripts are forgotten", onNode(func(_ *World, s *wire.Server) { s.ForgetScripts() })},
 	{"subscriptions are dropped", onNode(func(_ *World, s *wire.Server) { s.DropSubscriptions() })},
+}
+
+// clockFaults are none of a world that loses data, in which tokens would be repeated.
+var clockFaults = []fault{
 	{"clock is set back", onNode(func(w *World, s *wire.Server) {
 		back := w.upTo(min(w.Plan.TTL, 3*time.Second))
 		s.Step -= back
