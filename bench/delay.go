@@ -1,37 +1,19 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// delayed starts a process between clients and a server that delays all that passes through it, so
-// that a round trip takes longer by d, and returns its address. What is sent after another thing
-// does not wait for its answer: it is a network that is far, not one that is slow.
-func delayed(server string, d time.Duration) (addr string, stop func(), err error) {
-	p, err := start("delay", server, d.String())
-	if err != nil {
-		return "", nil, err
-	}
-	stop = func() { _ = p.in.Close(); _ = p.Wait() }
-	line, err := p.out.ReadString('\n')
-	if err != nil {
-		stop()
-		return "", nil, fmt.Errorf("the process that delays did not tell its address: %w", err)
-	}
-	return strings.TrimSpace(line), stop, nil
-}
-
-// delay is the whole of that process. It ends when its standard input does.
+// delay is the whole of a process between clients and a server that delays all that passes through
+// it, so that a round trip takes longer. What is sent after another thing does not wait for its
+// answer: it is a network that is far, not one that is slow. It ends when its standard input does.
 func delay() error {
-	server := os.Args[2]
-	d, err := time.ParseDuration(os.Args[3])
+	o, _, err := ordered()
 	if err != nil {
 		return err
 	}
@@ -39,7 +21,9 @@ func delay() error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(l.Addr())
+	if err := answer(l.Addr().String()); err != nil {
+		return err
+	}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
@@ -51,12 +35,12 @@ func delay() error {
 		if err != nil {
 			return err
 		}
-		to, err := net.Dial("tcp", server)
+		to, err := net.Dial("tcp", o.Target.Addrs[0])
 		if err != nil {
 			return err
 		}
-		go carry(client, to, d/2, under)
-		go carry(to, client, d/2, under)
+		go carry(client, to, o.Delay/2, under)
+		go carry(to, client, o.Delay/2, under)
 	}
 }
 

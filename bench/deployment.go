@@ -12,8 +12,8 @@ import (
 
 // target is where lockers connect to: one server, a cluster, or the masters of a quorum.
 type target struct {
-	Kind  string   `json:"kind"` // oneServer, inCluster or quorum
-	Addrs []string `json:"addrs"`
+	Kind  string // oneServer, inCluster or quorum
+	Addrs []string
 }
 
 // The kinds of targets.
@@ -25,7 +25,7 @@ const (
 
 // deployment is servers that run for a part of the benchmarks.
 type deployment struct {
-	kind    string
+	target
 	servers []*redistest.Server
 	dir     string
 }
@@ -36,26 +36,26 @@ func deploy(kind string, n int) (d *deployment, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d = &deployment{kind: kind, dir: dir}
+	d = &deployment{target: target{Kind: kind}, dir: dir}
 	defer func() {
 		if err != nil {
 			d.stop()
 		}
 	}()
+	var args []string
+	if kind == inCluster {
+		args = servers.ClusterArgs()
+	}
 	for i := range n {
 		at := fmt.Sprintf("%s/%d", dir, i)
 		if err := os.Mkdir(at, 0o755); err != nil {
 			return nil, err
 		}
-		var args []string
-		if kind == inCluster {
-			args = servers.ClusterArgs()
-		}
 		server, err := redistest.Launch(at, args...)
 		if err != nil {
 			return nil, err
 		}
-		d.servers = append(d.servers, server)
+		d.servers, d.Addrs = append(d.servers, server), append(d.Addrs, server.Addr())
 	}
 	if kind == inCluster {
 		err = redistest.Join(d.servers)
@@ -63,27 +63,11 @@ func deploy(kind string, n int) (d *deployment, err error) {
 	return d, err
 }
 
-// of returns the kind, also of a deployment that was not started: the page is written without.
-func (d *deployment) of() string {
-	if d == nil {
-		return ""
-	}
-	return d.kind
-}
-
 func (d *deployment) stop() {
 	for _, s := range d.servers {
 		s.Stop()
 	}
 	_ = os.RemoveAll(d.dir)
-}
-
-func (d *deployment) target() target {
-	to := target{Kind: d.kind}
-	for _, s := range d.servers {
-		to.Addrs = append(to.Addrs, s.Addr())
-	}
-	return to
 }
 
 // clear removes all data, and waits until the connections of the system before are closed.
@@ -100,24 +84,23 @@ func (d *deployment) clear() {
 }
 
 // connections returns how many connections clients have to the servers.
-func (d *deployment) connections() (n float64) {
+func (d *deployment) connections() float64 {
+	return d.sum("clients", "connected_clients") - float64(len(d.servers)) // without those that ask
+}
+
+// sum returns the sum of these fields of a section of INFO over all servers.
+func (d *deployment) sum(section string, fields ...string) (total float64) {
 	for _, s := range d.servers {
-		n += field(s, "clients", "connected_clients") - 1 // without the one that asks
+		all := info(s, section)
+		for _, f := range fields {
+			n, _ := strconv.ParseFloat(all[f], 64)
+			total += n
+		}
 	}
-	return n
+	return total
 }
 
 // info returns the fields of a section of INFO.
 func info(server *redistest.Server, section string) map[string]string {
 	return servers.Fields(server.Do("INFO", section))
-}
-
-// field returns the sum of these fields of a section of INFO.
-func field(server *redistest.Server, section string, fields ...string) (total float64) {
-	all := info(server, section)
-	for _, f := range fields {
-		n, _ := strconv.ParseFloat(all[f], 64)
-		total += n
-	}
-	return total
 }

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,65 +20,65 @@ const failoverName = "failover"
 
 // hold is the whole of the process that is killed: it locks, says so and waits.
 func hold() error {
-	name, to := os.Args[2], target{oneServer, []string{os.Args[3]}}
-	ttl, err := time.ParseDuration(os.Args[4])
+	o, _, err := ordered()
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(systems, func(s system) bool { return s.name == name })
-	l, err := systems[i].open(to, ttl)
+	l, err := named(o.System)[0].open(o.Target, o.TTL)
 	if err != nil {
 		return err
 	}
 	if _, err := l.lock(context.Background(), failoverName); err != nil {
 		return err
 	}
-	fmt.Println("held")
-	select {}
+	if err := answer("held"); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 func (w failover) run(d *deployment, sys system) (sample, error) {
 	d.clear()
-	server := d.servers[0]
-	holder, err := start("hold", sys.name, server.Addr(), w.ttl.String())
+	holder, _, err := start("hold", order{System: sys.name, Target: d.target, TTL: w.ttl})
 	if err != nil {
 		return nil, err
 	}
 	defer holder.kill()
-	if err := await(holder.out, "held"); err != nil {
-		return nil, err
-	}
-	l, err := sys.open(d.target(), w.ttl)
+	l, err := sys.open(d.target, w.ttl)
 	if err != nil {
 		return nil, err
 	}
 	defer l.close()
-	type outcome struct {
-		held held
-		err  error
-		at   time.Time
-	}
-	got := make(chan outcome, 1)
+	var h held
+	var at time.Time
+	got := make(chan error, 1)
 	go func() {
-		h, err := l.lock(context.Background(), failoverName)
-		got <- outcome{h, err, time.Now()}
+		var err error
+		h, err = l.lock(context.Background(), failoverName)
+		at = time.Now()
+		got <- err
 	}()
 	time.Sleep(w.ttl / 10) // it waits
 	killed := time.Now()
 	if err := holder.Process.Kill(); err != nil {
 		return nil, err
 	}
-	left := remaining(server, w.ttl)
-	var o outcome
-	if err := within(patienceWithPeers, "the wait for the lock of the dead", func() { o = <-got }); err != nil {
+	left := remaining(d.servers[0], w.ttl)
+	select {
+	case err = <-got:
+	case <-time.After(patienceWithPeers):
+		err = fmt.Errorf("the wait for the lock of the dead has not ended after %v", patienceWithPeers)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if o.err != nil {
-		return nil, o.err
-	}
-	o.held.release()
-	took := o.at.Sub(killed)
-	return sample{"without": float64(took.Milliseconds()), "late": float64((took - left).Microseconds()) / 1000}, nil
+	h.release()
+	took := at.Sub(killed)
+	return sample{
+		"without": float64(took.Milliseconds()),
+		"late":    float64((took - left).Microseconds()) / 1000,
+	}, nil
 }
 
 // remaining is how long the lock's key still lives: of those that a library has, the one that lives

@@ -18,7 +18,7 @@ const openers = 64
 
 func (w holding) run(d *deployment, sys system) (sample, error) {
 	d.clear()
-	l, err := sys.open(d.target(), w.ttl)
+	l, err := sys.open(d.target, w.ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -33,13 +33,12 @@ func (w holding) run(d *deployment, sys system) (sample, error) {
 		return nil, err
 	}
 	s := sample{"heap": (memory() - before) / float64(w.locks), "goroutines": float64(runtime.NumGoroutine() - goroutines)}
-	m := &meter{servers: d.servers, wire: sys.wire}
+	m := &meter{d: d, wire: sys.wire}
 	m.begin()
 	time.Sleep(w.ttl * 3 / 2)
 	spent := m.end()
 	s["kept"] = float64(stillHeld(locks))
-	s["client"], s["redis"] = spent.client/spent.seconds/1e4, spent.redis/spent.seconds/1e4
-	s["commands"], s["reads"] = spent.commands/spent.seconds, spent.reads/spent.seconds
+	spent.perSecond(s)
 	return s, releaseAll(locks)
 }
 

@@ -19,7 +19,7 @@ const idleTTL = 2 * time.Minute
 
 func (w idling) run(d *deployment, sys system) (sample, error) {
 	d.clear()
-	holder, err := sys.open(d.target(), idleTTL)
+	holder, err := sys.open(d.target, idleTTL)
 	if err != nil {
 		return nil, err
 	}
@@ -34,9 +34,9 @@ func (w idling) run(d *deployment, sys system) (sample, error) {
 	before, memoryBefore := d.connections(), memory()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ended := make(chan error, 1) // of a wait that ended before its time
+	ended := make(chan error, w.clients*w.names) // of waits that ended before their time
 	for range w.clients {
-		l, err := sys.open(d.target(), idleTTL)
+		l, err := sys.open(d.target, idleTTL)
 		if err != nil {
 			return nil, err
 		}
@@ -44,23 +44,19 @@ func (w idling) run(d *deployment, sys system) (sample, error) {
 		for _, name := range names {
 			all.Go(func() {
 				if _, err := l.lock(ctx, name); ctx.Err() == nil {
-					select {
-					case ended <- fmt.Errorf("a wait for a lock that is held ended: %w", err):
-					default:
-					}
+					ended <- fmt.Errorf("a wait for a lock that is held ended: %w", err)
 				}
 			})
 		}
 	}
 	time.Sleep(w.span / 3) // all are in line
 	s := sample{"memory": (memory() - memoryBefore) / float64(w.clients*w.names)}
-	m := &meter{servers: d.servers, wire: sys.wire}
+	m := &meter{d: d, wire: sys.wire}
 	m.begin()
 	time.Sleep(w.span)
 	spent := m.end()
 	s["connections"] = (d.connections() - before) / float64(w.clients)
-	s["commands"], s["reads"] = spent.commands/spent.seconds, spent.reads/spent.seconds
-	s["client"], s["redis"] = spent.client/spent.seconds/1e4, spent.redis/spent.seconds/1e4
+	spent.perSecond(s)
 	cancel()
 	if err := within(patienceWithPeers, "waits that were called off", all.Wait); err != nil {
 		return nil, err
@@ -68,10 +64,8 @@ func (w idling) run(d *deployment, sys system) (sample, error) {
 	if err := releaseAll(locks); err != nil {
 		return nil, err
 	}
-	select {
-	case err := <-ended:
-		return nil, err
-	default:
-		return s, nil
+	if len(ended) > 0 {
+		return nil, <-ended
 	}
+	return s, nil
 }

@@ -25,13 +25,13 @@ type locking struct {
 // run puts a system to the workload for so long, after a fifth of that to get going.
 func (w locking) run(d *deployment, sys system, span time.Duration) (sample, error) {
 	d.clear()
-	s, to, pings := make(sample), d.target(), 500
+	s, to, pings := make(sample), d.target, 500
 	if w.delay > 0 {
-		far, stop, err := delayed(to.Addrs[0], w.delay)
+		p, far, err := start("delay", order{Target: to, Delay: w.delay})
 		if err != nil {
 			return nil, err
 		}
-		defer stop()
+		defer p.kill()
 		to, pings = target{oneServer, []string{far}}, 100
 	}
 	lockers := make([]locker, w.clients)
@@ -50,7 +50,7 @@ func (w locking) run(d *deployment, sys system, span time.Duration) (sample, err
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	c := course{locking: w}
-	m := &meter{servers: d.servers, wire: sys.wire, cycles: func() float64 { return float64(c.cycles.Load()) }}
+	m := &meter{d: d, wire: sys.wire, cycles: func() float64 { return float64(c.cycles.Load()) }}
 	workers := make([]worker, w.workers)
 	var all sync.WaitGroup
 	for i := range workers {
@@ -83,12 +83,12 @@ func (w locking) run(d *deployment, sys system, span time.Duration) (sample, err
 		cycles += float64(k.cycles)
 		times = append(times, k.times...)
 	}
-	s["count"], s["cycles"] = cycles, cycles/spent.seconds
+	s["count"], s["cycles"] = cycles, cycles/spent.seconds()
 	s["p50"], s["p99"] = quantile(times, 0.5), quantile(times, 0.99)
 	s["trips"] = s["p50"] / max(s["ping"], 1) / 2
 	spent.perCycle(s, cycles)
 	if w.names == 1 {
-		s["handoffs"], s["gap"] = float64(len(c.gaps))/spent.seconds, quantile(c.gaps, 0.5)
+		s["handoffs"], s["gap"] = float64(len(c.gaps))/spent.seconds(), quantile(c.gaps, 0.5)
 		s["fairness"] = float64(fewest) / float64(max(most, 1))
 	}
 	return s, nil

@@ -43,8 +43,7 @@ func run() error {
 	rounds := flag.Int("rounds", 5, "how often each system is put to each workload; 3 times at most for those that differ little")
 	span := flag.Duration("span", time.Second, "how long each time")
 	chosen := flag.String("parts", "", "the `PARTS` to run, with commas: users, few, bare, linger, contended, cluster, quorum, holding, slots, killed; default all")
-	only := flag.String("only", "", "`REGEXP` of the workloads to run, by group and name; for a look, without -out and -docs")
-	which := flag.String("systems", "", "`REGEXP` of the systems to run; for a look, without -out and -docs")
+	only := flag.String("only", "", "`REGEXP` of what to run, by group, name and system with colons between; for a look, without -out and -docs")
 	out := flag.String("out", "", "`FILE` for the results as JSON; parts that are not run stay as they are there")
 	from := flag.String("from", "", "`FILE` with results, to write -docs from it and measure nothing")
 	docs := flag.String("docs", "", "`DIRECTORY` for the tables and plots")
@@ -60,18 +59,14 @@ func run() error {
 		}
 		return r.document(*docs, f)
 	}
-	if (*only != "" || *which != "" || *quick) && (*out != "" || *docs != "") {
-		return errors.New("-only, -systems and -quick measure a piece of a part: without -out and -docs, which keep whole parts")
+	if (*only != "" || *quick) && (*out != "" || *docs != "") {
+		return errors.New("-only and -quick measure a piece of a part: without -out and -docs, which keep whole parts")
 	}
 	toRun, err := choose(*chosen)
 	if err != nil {
 		return err
 	}
-	onlyMatch, err := regexp.Compile(*only)
-	if err != nil {
-		return err
-	}
-	systemMatch, err := regexp.Compile(*which)
+	wanted, err := regexp.Compile(*only)
 	if err != nil {
 		return err
 	}
@@ -82,7 +77,7 @@ func run() error {
 		}
 	}
 	for _, p := range toRun {
-		m, err := p.measure(f, onlyMatch.MatchString, systemMatch.MatchString)
+		m, err := p.measure(f, wanted)
 		if err != nil {
 			return err
 		}
@@ -123,11 +118,20 @@ func choose(names string) (chosen []part, err error) {
 	return chosen, nil
 }
 
-// measure runs the scenes of a part that are wanted, on servers of its own.
-func (p part) measure(f form, scenes, systems func(string) bool) (*measured, error) {
-	begun := time.Now()
-	wanted := func(s scene) bool { return scenes(s.group + ": " + s.name) }
-	if !slices.ContainsFunc(p.scenes(nil, f), wanted) {
+// measure runs what is wanted of a part, on servers of its own.
+func (p part) measure(f form, wanted *regexp.Regexp) (*measured, error) {
+	start := time.Now()
+	f.rounds = min(f.rounds, p.rounds)
+	var scenes []scene
+	for _, s := range p.scenes(f) {
+		s.systems = slices.DeleteFunc(slices.Clone(s.systems), func(sys system) bool {
+			return !wanted.MatchString(s.group + ": " + s.name + ": " + sys.name)
+		})
+		if len(s.systems) > 0 {
+			scenes = append(scenes, s)
+		}
+	}
+	if len(scenes) == 0 {
 		return &measured{Part: p.name}, nil
 	}
 	d, err := deploy(p.kind, p.nodes)
@@ -136,11 +140,9 @@ func (p part) measure(f form, scenes, systems func(string) bool) (*measured, err
 	}
 	defer d.stop()
 	m := newMeasured(p.name, cmp.Or(info(d.servers[0], "server")["redis_version"], "unknown"))
-	for _, s := range p.scenes(d, f) {
-		if wanted(s) {
-			show(s, m.play(s, systems))
-		}
+	for _, s := range scenes {
+		show(s, m.play(d, s))
 	}
-	fmt.Printf("\n%s took %s\n", p.name, time.Since(begun).Round(time.Second))
+	fmt.Printf("\n%s took %s\n", p.name, time.Since(start).Round(time.Second))
 	return m, nil
 }

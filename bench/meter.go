@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -10,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // sample is the figures of one run, by their keys.
@@ -19,86 +18,100 @@ type sample map[string]float64
 
 // meter reads what a run costs: this process and the servers.
 type meter struct {
-	servers  []*redistest.Server
-	wire     []string       // the commands that are counted
-	cycles   func() float64 // so far; nil if only those of the whole run are known
-	start    time.Time
-	client   time.Duration
-	redis    float64
-	reads    float64
-	allocs   uint64
-	switches float64
-	began    readings
+	d      *deployment
+	wire   []string       // the commands that are counted
+	cycles func() float64 // so far; nil if only those of the whole run are known
+	began  spent
 }
 
-// readings is how many cycles there were when each figure was read. To ask five busy servers takes
-// a while, in which workers come around.
-type readings struct{ client, redis, wire, switches float64 }
+// spent is what was spent, by the names of the gauges.
+type spent map[string]reading
 
-func (m *meter) sofar() float64 {
-	if m.cycles == nil {
-		return 0
+// reading is a figure, and how many cycles there were when it was read. To ask five busy servers takes
+// a while, in which workers come around.
+type reading struct{ value, cycles float64 }
+
+// gauge reads a figure that only grows.
+type gauge struct {
+	name string
+	read func() float64
+}
+
+// gauges returns all gauges, the slow ones first.
+func (m *meter) gauges() []gauge {
+	return []gauge{
+		{"wire", m.sent},
+		{"reads", func() float64 { return m.d.sum("stats", "total_reads_processed") }},
+		{"switches", m.switched},
+		{"redis", func() float64 { return 1e6 * m.d.sum("cpu", "used_cpu_sys", "used_cpu_user") }},
+		{"allocs", mallocs},
+		{"client", func() float64 { return float64(processCPU().Microseconds()) }},
+		{"seconds", func() float64 { return time.Since(begun).Seconds() }},
 	}
-	return m.cycles()
+}
+
+func (m *meter) read(g gauge) reading {
+	r := reading{value: g.read()}
+	if m.cycles != nil {
+		r.cycles = m.cycles()
+	}
+	return r
 }
 
 func (m *meter) begin() {
-	for _, s := range m.servers {
-		s.Do("CONFIG", "RESETSTAT")
+	m.began = make(spent)
+	for _, g := range m.gauges() {
+		m.began[g.name] = m.read(g)
 	}
-	m.began.wire = m.sofar()
-	m.reads = m.info("stats", "total_reads_processed")
-	m.switches, m.began.switches = m.switched(), m.sofar()
-	m.redis, m.began.redis = m.info("cpu", "used_cpu_sys", "used_cpu_user"), m.sofar()
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	m.allocs, m.client, m.began.client = mem.Mallocs, processCPU(), m.sofar()
-	m.start = time.Now()
 }
 
-// spent is what was spent since begin.
-type spent struct {
-	seconds       float64
-	client, redis float64 // CPU, in microseconds
-	allocs        float64
-	commands      float64 // sent; those that scripts run are not counted
-	reads         float64 // of the servers, from their connections: a pipeline is about one
-	switches      float64 // of threads, at the client and in Redis, where Linux counts them
-	cycles        readings
-}
-
+// end returns what was spent since begin.
 func (m *meter) end() spent {
-	s := spent{seconds: time.Since(m.start).Seconds(), client: float64((processCPU() - m.client).Microseconds())}
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	s.allocs, s.cycles.client = float64(mem.Mallocs-m.allocs), m.sofar()-m.began.client
-	s.redis, s.cycles.redis = (m.info("cpu", "used_cpu_sys", "used_cpu_user")-m.redis)*1e6, m.sofar()-m.began.redis
-	s.switches, s.cycles.switches = m.switched()-m.switches, m.sofar()-m.began.switches
-	s.reads = m.info("stats", "total_reads_processed") - m.reads
-	for _, server := range m.servers {
-		sent := info(server, "commandstats")
-		for _, name := range m.wire {
-			calls, _, _ := strings.Cut(strings.TrimPrefix(sent["cmdstat_"+name], "calls="), ",")
-			n, _ := strconv.ParseFloat(calls, 64)
-			s.commands += n
-		}
+	s := make(spent)
+	for _, g := range slices.Backward(m.gauges()) {
+		now, before := m.read(g), m.began[g.name]
+		s[g.name] = reading{now.value - before.value, now.cycles - before.cycles}
 	}
-	s.cycles.wire = m.sofar() - m.began.wire
 	return s
+}
+
+func (s spent) seconds() float64 { return s["seconds"].value }
+
+// perSecond adds what a second cost to a sample: commands, reads, and CPU in percent of a core.
+func (s spent) perSecond(to sample) {
+	to["commands"], to["reads"] = s["wire"].value/s.seconds(), s["reads"].value/s.seconds()
+	to["client"], to["redis"] = s["client"].value/s.seconds()/1e4, s["redis"].value/s.seconds()/1e4
 }
 
 // perCycle adds what a cycle cost to a sample. cycles is for a meter that does not know them.
 func (s spent) perCycle(to sample, cycles float64) {
-	n := s.cycles
-	if n == (readings{}) {
-		n = readings{cycles, cycles, cycles, cycles}
+	for _, name := range []string{"wire", "allocs", "client", "redis", "switches"} {
+		n := cmp.Or(s[name].cycles, cycles)
+		if n == 0 {
+			return
+		}
+		to[name] = s[name].value / n
 	}
-	if n.client == 0 {
-		return
+	to["cpu"] = to["client"] + to["redis"]
+}
+
+// sent returns how many of the commands were sent; those that scripts run are not counted.
+func (m *meter) sent() (total float64) {
+	for _, server := range m.d.servers {
+		all := info(server, "commandstats")
+		for _, name := range m.wire {
+			calls, _, _ := strings.Cut(strings.TrimPrefix(all["cmdstat_"+name], "calls="), ",")
+			n, _ := strconv.ParseFloat(calls, 64)
+			total += n
+		}
 	}
-	to["wire"], to["allocs"] = s.commands/n.wire, s.allocs/n.client
-	to["client"], to["redis"] = s.client/n.client, s.redis/n.redis
-	to["cpu"], to["switches"] = to["client"]+to["redis"], s.switches/n.switches
+	return total
+}
+
+func mallocs() float64 {
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	return float64(mem.Mallocs)
 }
 
 func processCPU() time.Duration {
@@ -111,23 +124,17 @@ func processUsage() (usage syscall.Rusage) {
 	return usage
 }
 
-// info returns the sum of these fields of a section of INFO over all servers.
-func (m *meter) info(section string, fields ...string) (total float64) {
-	for _, s := range m.servers {
-		total += field(s, section, fields...)
-	}
-	return total
-}
-
 // switched returns how often threads of this process and the first thread of each server were
 // switched.
 func (m *meter) switched() float64 {
 	usage := processUsage()
 	total := float64(usage.Nvcsw) + float64(usage.Nivcsw)
-	for _, s := range m.servers {
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%.0f/status", field(s, "server", "process_id"))) // on Linux alone
+	for _, s := range m.d.servers {
+		file := fmt.Sprintf("/proc/%s/status", info(s, "server")["process_id"])
+		status, _ := os.ReadFile(file) // on Linux alone
 		for line := range strings.Lines(string(status)) {
-			if key, value, ok := strings.Cut(line, ":"); ok && strings.HasSuffix(key, "_ctxt_switches") {
+			key, value, ok := strings.Cut(line, ":")
+			if ok && strings.HasSuffix(key, "_ctxt_switches") {
 				n, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
 				total += n
 			}
@@ -148,7 +155,7 @@ func quantile[T ~int32 | ~int64](times []T, q float64) float64 {
 
 // ping returns the median round trip of n times PING, on a connection that does nothing else.
 func ping(addr string, n int) float64 {
-	client, err := rueidisClient(target{Kind: oneServer, Addrs: []string{addr}})
+	client, err := rueidisClient(target{oneServer, []string{addr}})
 	if err != nil {
 		return 0
 	}

@@ -1,48 +1,66 @@
 package main
 
 import (
-	"bufio"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"strings"
+	"time"
 )
 
 // process is another process of this program.
 type process struct {
 	*exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
+	in  *json.Encoder
+	out *json.Decoder
 }
 
-// start starts this program with these arguments.
-func start(args ...string) (*process, error) {
-	p := &process{Cmd: exec.Command(os.Args[0], args...)}
+// order is what another process is told first, on its standard input.
+type order struct {
+	System string
+	Target target
+	TTL    time.Duration
+	Delay  time.Duration // of what passes the process that delays
+	users
+	Home int // which of the processes of users this is, from 0
+}
+
+// start starts this program with a command, and returns its answer to the order: it is ready.
+func start(command string, o order) (p *process, answer string, err error) {
+	p = &process{Cmd: exec.Command(os.Args[0], command)}
 	p.Stderr = os.Stderr
-	var err error
-	if p.in, err = p.StdinPipe(); err != nil {
-		return nil, err
+	in, err := p.StdinPipe()
+	if err != nil {
+		return nil, "", err
 	}
 	out, err := p.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	p.out = bufio.NewReader(out)
-	return p, p.Start()
-}
-
-// await reads a line, and wants it to be this one.
-func await(out *bufio.Reader, want string) error {
-	line, err := out.ReadString('\n')
-	if strings.TrimSpace(line) != want {
-		return errors.Join(fmt.Errorf("a process said %q, want %q", line, want), err)
+	if err := p.Start(); err != nil {
+		return nil, "", err
 	}
-	return nil
+	p.in, p.out = json.NewEncoder(in), json.NewDecoder(out)
+	if err = p.in.Encode(o); err == nil {
+		err = p.out.Decode(&answer)
+	}
+	if err != nil {
+		p.kill()
+		return nil, "", fmt.Errorf("the process %q: %w", command, err)
+	}
+	return p, answer, nil
 }
 
 func (p *process) kill() {
 	_ = p.Process.Kill()
 	_ = p.Wait()
 }
+
+// ordered returns the order of this process, and what it is told later.
+func ordered() (o order, in *json.Decoder, err error) {
+	in = json.NewDecoder(os.Stdin)
+	return o, in, in.Decode(&o)
+}
+
+// answer tells the process that started this one that it is ready.
+func answer(text string) error { return json.NewEncoder(os.Stdout).Encode(text) }

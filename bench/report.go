@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,39 +100,41 @@ func cpuModel() string {
 // get through at once.
 const roundsOfOthers = 3
 
-// round runs the entry, and again if another library did not get through. It tells each failure.
-func (e entry) round() (one sample, err error) {
+// round puts a system to the scene, and again if another library did not get through. It tells each
+// failure.
+func (s scene) round(d *deployment, sys system) (one sample, err error) {
 	for range roundsOfOthers {
-		one, err = e.run()
-		if err == nil || strings.HasPrefix(e.system, "redlatch") {
+		one, err = s.run(d, sys)
+		if err == nil || strings.HasPrefix(sys.name, "redlatch") {
 			break
 		}
-		log.Printf("%s: %v", e.system, err)
+		log.Printf("%s: %v", sys.name, err)
 	}
 	return one, err
 }
 
+// defaultProcs is GOMAXPROCS as the program began.
+var defaultProcs = runtime.GOMAXPROCS(0)
+
 // play puts every system to a scene, round by round, each round in another order.
-func (m *measured) play(s scene, wanted func(system string) bool) []result {
-	s.begin()
+func (m *measured) play(d *deployment, s scene) (results []result) {
+	runtime.GOMAXPROCS(cmp.Or(s.procs, defaultProcs))
 	samples, failed := make(map[string][]sample), make(map[string]error)
-	entries := slices.DeleteFunc(slices.Clone(s.entries), func(e entry) bool { return !wanted(e.system) })
 	for round := range s.rounds {
-		for i := range entries {
-			e := entries[(i+round)%len(entries)]
-			one, err := e.round()
+		for i := range s.systems {
+			sys := s.systems[(i+round)%len(s.systems)]
+			one, err := s.round(d, sys)
 			if err != nil {
-				failed[e.system] = err
+				failed[sys.name] = err
 				continue
 			}
-			samples[e.system] = append(samples[e.system], one)
+			samples[sys.name] = append(samples[sys.name], one)
 		}
 	}
-	var results []result
-	for _, e := range entries {
-		one := result{Group: s.group, Scene: s.name, System: e.system, Rounds: len(samples[e.system]), Figures: spreads(samples[e.system])}
-		err := failed[e.system]
-		if s.check != nil && strings.HasPrefix(e.system, "redlatch") && err == nil {
+	for _, sys := range s.systems {
+		all, err := samples[sys.name], failed[sys.name]
+		one := result{Group: s.group, Scene: s.name, System: sys.name, Rounds: len(all), Figures: spreads(all)}
+		if s.check != nil && strings.HasPrefix(sys.name, "redlatch") && err == nil {
 			medians := make(sample)
 			for key, f := range one.Figures {
 				medians[key] = f.Median
@@ -176,46 +178,38 @@ func (r *report) failed() error {
 	return errors.Join(wrong...)
 }
 
-// table is the rows of a scene, with a header.
-func table(columns []column, results []result) [][]string {
-	header := []string{"system"}
-	for i, c := range columns {
-		header = append(header, c.title)
-		if i == 0 || c.spread {
-			header = append(header, "lowest to highest")
-		}
-	}
-	rows := [][]string{header}
-	for _, one := range results {
-		row := []string{one.System}
-		for i, c := range columns {
-			cells := []string{"-", "-"}
-			if f, ok := one.Figures[c.key]; ok {
-				cells = c.cells(f)
-			}
-			if i > 0 && !c.spread {
-				cells = cells[:1]
-			}
-			row = append(row, cells...)
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// cells returns a figure, and its lowest and highest.
-func (c column) cells(f spread) []string {
-	return []string{fmt.Sprintf(c.format, f.Median), fmt.Sprintf(c.format+" to "+c.format, f.Low, f.High)}
-}
-
-// show prints the table of a scene.
+// show prints the medians of a scene, and the lowest and the highest of its first figure.
 func show(s scene, results []result) {
 	fmt.Printf("\n%s: %s\n", s.group, s.name)
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, row := range table(s.columns, results) {
-		fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
+	fmt.Fprint(t, "system\t")
+	for i, c := range s.columns {
+		fmt.Fprint(t, c.title+"\t")
+		if i == 0 {
+			fmt.Fprint(t, "lowest to highest\t")
+		}
 	}
+	for _, one := range results {
+		fmt.Fprint(t, "\n"+one.System+"\t")
+		for i, c := range s.columns {
+			cells := c.cells(one)
+			if i > 0 {
+				cells = cells[:1]
+			}
+			fmt.Fprint(t, strings.Join(cells, "\t")+"\t")
+		}
+	}
+	fmt.Fprintln(t)
 	t.Flush()
+}
+
+// cells returns a figure of a result, and its lowest and highest; "" if there is none.
+func (c column) cells(of result) []string {
+	f, ok := of.Figures[c.key]
+	if !ok {
+		return []string{"", ""}
+	}
+	return []string{fmt.Sprintf(c.format, f.Median), fmt.Sprintf(c.format+" to "+c.format, f.Low, f.High)}
 }
 
 // write writes results.json.
@@ -267,41 +261,33 @@ func (r *report) of(group, scene string) []result {
 // document writes into a directory the plots, a file with the table of each part, what is aimed at,
 // and when and with what each part was measured. The page beside it is written by hand.
 func (r *report) document(dir string, f form) error {
-	if err := r.plots(dir); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	tables := map[string][][]string{"measured": r.origin(), "aims": {{"figure", "measured", "aim", "met"}}}
+	for _, a := range r.ratios() {
+		tables["aims"] = append(tables["aims"], []string{a.what, a.value, a.aim, a.met})
+	}
 	for _, p := range parts {
-		if err := writeTable(filepath.Join(dir, p.name+".tsv"), r.raw(p, f)); err != nil {
+		tables[p.name] = r.raw(p, f)
+	}
+	for name, rows := range tables {
+		text := ""
+		for _, row := range rows {
+			text += strings.Join(row, "\t") + "\n"
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".tsv"), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
-	aims := [][]string{{"figure", "measured", "aim", "met"}}
-	for _, a := range r.ratios() {
-		aims = append(aims, []string{a.what, a.value, a.aim, a.met})
-	}
-	return errors.Join(writeTable(filepath.Join(dir, "measured.tsv"), r.origin()), writeTable(filepath.Join(dir, "aims.tsv"), aims))
-}
-
-// writeTable writes rows as tab-separated values.
-func writeTable(file string, rows [][]string) error {
-	var text bytes.Buffer
-	for _, row := range rows {
-		fmt.Fprintln(&text, strings.Join(row, "\t"))
-	}
-	return os.WriteFile(file, text.Bytes(), 0o644)
+	return r.plots(dir)
 }
 
 // relative returns the figure of redlatch, or of one of its settings, relative to that of the best
 // other library; "" if there is none.
 func (r *report) relative(s scene, c column, system string) string {
-	if !strings.HasPrefix(system, "redlatch") {
-		return ""
-	}
-	own, best := r.figure(s.group, s.name, system, c.key), r.best(s.group, s.name, c.key)
-	if c.better == less {
-		best = r.least(s.group, s.name, c.key)
-	}
-	if own == 0 || best == 0 {
+	own, best := r.figure(s.group, s.name, system, c.key), r.best(s, c.key, c.better)
+	if !strings.HasPrefix(system, "redlatch") || own == 0 || best == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%.2f", own/best)
@@ -309,20 +295,22 @@ func (r *report) relative(s scene, c column, system string) string {
 
 // raw returns the table of a part: a row for each system in each scene.
 func (r *report) raw(p part, f form) [][]string {
-	scenes := p.scenes(nil, f)
+	header := []string{"workload", "at", "system"}
 	var columns []column
+	titled := func(c column) func(column) bool {
+		return func(other column) bool { return other.title == c.title }
+	}
+	scenes := p.scenes(f)
 	for _, s := range scenes {
 		for _, c := range s.columns {
-			if !slices.ContainsFunc(columns, func(known column) bool { return known.title == c.title }) {
-				columns = append(columns, c)
+			if slices.ContainsFunc(columns, titled(c)) {
+				continue
 			}
-		}
-	}
-	header := []string{"workload", "at", "system"}
-	for _, c := range columns {
-		header = append(header, c.title, "lowest to highest")
-		if c.better != 0 {
-			header = append(header, "relative to the best other library's")
+			columns = append(columns, c)
+			header = append(header, c.title, "lowest to highest")
+			if c.better != 0 {
+				header = append(header, "relative to the best other library's")
+			}
 		}
 	}
 	rows := [][]string{append(header, "rounds", "failed")}
@@ -330,10 +318,9 @@ func (r *report) raw(p part, f form) [][]string {
 		for _, one := range r.of(s.group, s.name) {
 			row := []string{s.group, s.name, one.System}
 			for _, c := range columns {
-				figure, ok := one.Figures[c.key]
 				cells := []string{"", "", ""}
-				if ok && slices.ContainsFunc(s.columns, func(own column) bool { return own.title == c.title }) {
-					cells = append(c.cells(figure), r.relative(s, c, one.System))
+				if slices.ContainsFunc(s.columns, titled(c)) {
+					cells = append(c.cells(one), r.relative(s, c, one.System))
 				}
 				if c.better == 0 {
 					cells = cells[:2]

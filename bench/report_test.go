@@ -11,7 +11,7 @@ import (
 
 // measuredScene returns the results of the first scene of a part, by system and figure.
 func measuredScene(p part, figures map[string]sample) (*measured, scene) {
-	s := p.scenes(nil, form{})[0]
+	s := p.scenes(form{})[0]
 	m := &measured{Part: p.name, Date: "2026-11-22", Commit: "abc"}
 	for system, of := range figures {
 		one := result{Group: s.group, Scene: s.name, System: system, Rounds: 1, Figures: make(map[string]spread)}

@@ -21,11 +21,23 @@ type slots struct {
 	tries int
 }
 
-// redlatch acquires and releases it from a pool.
-func (w slots) redlatch(d *deployment) (sample, error) {
+// scanning is what people do without a library.
+var scanning = system{name: "scan of SET NX"}
+
+func (w slots) run(d *deployment, sys system) (sample, error) {
 	d.clear()
+	do := w.redlatch
+	if sys.name == scanning.name {
+		do = w.scan
+	}
+	times, err := do(d)
+	return sample{"p50": quantile(times, 0.5), "p99": quantile(times, 0.99)}, err
+}
+
+// redlatch acquires and releases the slot from a pool.
+func (w slots) redlatch(d *deployment) (times []time.Duration, err error) {
 	ctx := context.Background()
-	client, err := redlatch.Open(ctx, "redis://"+d.servers[0].Addr(), redlatch.Options{Lock: redlatch.LockOptions{TTL: slotTTL}})
+	client, err := openRedlatch(d.target, redlatch.Options{Lock: redlatch.LockOptions{TTL: slotTTL}})
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +53,6 @@ func (w slots) redlatch(d *deployment) (sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	var times []time.Duration
 	for i := range w.tries {
 		start := time.Now()
 		slot, err := pool("instance " + strconv.Itoa(i)).TryAcquire(ctx)
@@ -53,15 +64,13 @@ func (w slots) redlatch(d *deployment) (sample, error) {
 			return nil, err
 		}
 	}
-	return sample{"p50": quantile(times, 0.5), "p99": quantile(times, 0.99)}, nil
+	return times, nil
 }
 
-// scan tries SET NX on one key after the other, from a random one on, as people do without a
-// library.
-func (w slots) scan(d *deployment) (sample, error) {
-	d.clear()
+// scan tries SET NX on one key after the other, from a random one on.
+func (w slots) scan(d *deployment) (times []time.Duration, err error) {
 	ctx := context.Background()
-	client, err := rueidisClient(d.target())
+	client, err := rueidisClient(d.target)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +87,6 @@ func (w slots) scan(d *deployment) (sample, error) {
 			return nil, err
 		}
 	}
-	var times []time.Duration
 	for range min(w.tries, max(3, 20000/w.n)) { // it takes long
 		start := time.Now()
 		for i, from := 0, rand.IntN(w.n); ; i++ {
@@ -94,5 +102,5 @@ func (w slots) scan(d *deployment) (sample, error) {
 			}
 		}
 	}
-	return sample{"p50": quantile(times, 0.5), "p99": quantile(times, 0.99)}, nil
+	return times, nil
 }

@@ -30,18 +30,33 @@ import (
 
 // locker is a lock library in one process, with one connection pool.
 type locker struct {
-	lock  func(ctx context.Context, name string) (held, error) // waits until it has the lock
-	try   tryFunc
+	// get locks a name, or returns errTaken: at once, or after it waited for as long as the library
+	// does by itself.
+	get   func(ctx context.Context, name string, wait bool) (held, error)
+	pause time.Duration // before a caller that waits calls get again
 	close func()
 }
 
-// tryFunc does not wait for a lock. It reports whether it has the lock.
-type tryFunc func(ctx context.Context, name string) (held, bool, error)
+// errTaken says that get did not get the lock.
+var errTaken = errors.New("the lock is taken")
 
 // held is a lock that is held.
 type held struct {
 	release func()
 	still   func() bool // whether it is held; nil for a library that does not keep its locks by itself
+}
+
+// lock waits until it has the lock.
+func (l locker) lock(ctx context.Context, name string) (held, error) {
+	for {
+		h, err := l.get(ctx, name, true)
+		if !errors.Is(err, errTaken) {
+			return h, err
+		}
+		if err := pause(ctx, l.pause); err != nil {
+			return held{}, err
+		}
+	}
 }
 
 // system is a library as its own documentation recommends to use it.
@@ -98,18 +113,18 @@ func openFloorRueidis(to target, ttl time.Duration) (locker, error) {
 		return locker{}, err
 	}
 	script := rueidis.NewLuaScript(compareAndDelete)
-	return polling(func(ctx context.Context, name string) (held, bool, error) {
+	get := func(ctx context.Context, name string, _ bool) (held, error) {
 		owner := rand.Text()
 		err := client.Do(ctx, client.B().Set().Key(name).Value(owner).Nx().Px(ttl).Build()).Error()
 		if rueidis.IsRedisNil(err) {
-			return held{}, false, nil
+			return held{}, errTaken
 		}
-		return held{release: func() { script.Exec(context.Background(), client, []string{name}, []string{owner}) }}, err == nil, err
-	}, client.Close), nil
-}
-
-func redlatchOptions(ttl time.Duration) redlatch.Options {
-	return redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl}}
+		release := func() {
+			script.Exec(context.Background(), client, []string{name}, []string{owner})
+		}
+		return held{release: release}, err
+	}
+	return locker{get, time.Millisecond, client.Close}, nil
 }
 
 // latches is redlatch. under closes what is under the client.
@@ -117,48 +132,51 @@ func latches(client *redlatch.Client, under func()) locker {
 	hold := func(lease *redlatch.Lease) held {
 		return held{func() { _ = lease.Release(context.Background()) }, lease.Held}
 	}
-	return locker{
-		lock: func(ctx context.Context, name string) (held, error) {
-			lease, err := client.Mutex(name).Lock(ctx)
-			if err != nil {
-				return held{}, err
-			}
-			return hold(lease), nil
-		},
-		try: func(ctx context.Context, name string) (held, bool, error) {
-			lease, err := client.Mutex(name).TryLock(ctx)
-			if errors.Is(err, redlatch.ErrTaken) {
-				return held{}, false, nil
-			}
-			return hold(lease), err == nil, err
-		},
-		close: func() {
-			_ = client.Close()
-			under()
-		},
+	get := func(ctx context.Context, name string, wait bool) (held, error) {
+		var lease *redlatch.Lease
+		var err error
+		if wait {
+			lease, err = client.Mutex(name).Lock(ctx)
+		} else {
+			lease, err = client.Mutex(name).TryLock(ctx)
+		}
+		if errors.Is(err, redlatch.ErrTaken) {
+			return held{}, errTaken
+		}
+		if err != nil {
+			return held{}, err
+		}
+		return hold(lease), nil
 	}
+	return locker{get: get, close: func() {
+		_ = client.Close()
+		under()
+	}}
 }
 
 // openLatches opens redlatch with these options of its locks.
 func openLatches(lock redlatch.LockOptions) opener {
 	return func(to target, ttl time.Duration) (locker, error) {
 		lock.TTL = ttl
-		o := redlatch.Options{Lock: lock}
-		var client *redlatch.Client
-		var err error
-		switch to.Kind {
-		case quorum:
-			var urls []string
-			for _, addr := range to.Addrs {
-				urls = append(urls, "redis://"+addr)
-			}
-			client, err = redlatch.OpenQuorum(context.Background(), urls, o)
-		case inCluster:
-			client, err = redlatch.Open(context.Background(), "redis+cluster://"+strings.Join(to.Addrs, ","), o)
-		default:
-			client, err = redlatch.Open(context.Background(), "redis://"+to.Addrs[0], o)
-		}
+		client, err := openRedlatch(to, redlatch.Options{Lock: lock})
 		return latches(client, func() {}), err
+	}
+}
+
+// openRedlatch opens a client of redlatch over rueidis.
+func openRedlatch(to target, o redlatch.Options) (*redlatch.Client, error) {
+	ctx := context.Background()
+	switch to.Kind {
+	case quorum:
+		var urls []string
+		for _, addr := range to.Addrs {
+			urls = append(urls, "redis://"+addr)
+		}
+		return redlatch.OpenQuorum(ctx, urls, o)
+	case inCluster:
+		return redlatch.Open(ctx, "redis+cluster://"+strings.Join(to.Addrs, ","), o)
+	default:
+		return redlatch.Open(ctx, "redis://"+to.Addrs[0], o)
 	}
 }
 
@@ -179,19 +197,21 @@ func openBare(to target, ttl time.Duration) (locker, error) {
 		return lua.(*rueidis.Lua).Exec(ctx, client, call.Keys, call.Args)
 	}
 	id := rand.Text()
-	return polling(func(ctx context.Context, name string) (held, bool, error) {
+	get := func(ctx context.Context, name string, _ bool) (held, error) {
 		set, err := keys.Of("redlatch:", name)
 		if err != nil {
-			return held{}, false, err
+			return held{}, err
 		}
 		owner := script.Owner(id, attempts.Add(1))
-		token, err := send(ctx, script.Mutex.Acquire(set, script.Request{Owner: owner, TTL: ttl, FenceTTL: fenceTTL})).AsInt64()
-		if err != nil { // a list tells an owner inside
-			return held{}, false, nil
+		request := script.Request{Owner: owner, TTL: ttl, FenceTTL: fenceTTL}
+		token, err := send(ctx, script.Mutex.Acquire(set, request)).AsInt64()
+		if err != nil || token <= 0 { // a list tells an owner inside
+			return held{}, errTaken
 		}
 		release := script.Mutex.Release(set, owner, "", true, fenceTTL)
-		return held{release: func() { send(context.Background(), release) }}, token > 0, nil
-	}, client.Close), nil
+		return held{release: func() { send(context.Background(), release) }}, nil
+	}
+	return locker{get, time.Millisecond, client.Close}, nil
 }
 
 // fenceTTL is redlatch's default.
@@ -199,7 +219,7 @@ const fenceTTL = 7 * 24 * time.Hour
 
 func openRedlatchGoRedis(to target, ttl time.Duration) (locker, error) {
 	under := goRedisClient(to)
-	client, err := redlatch.New(redlatchgoredis.New(under), redlatchOptions(ttl))
+	client, err := redlatch.New(redlatchgoredis.New(under), redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl}})
 	return latches(client, func() { under.Close() }), err
 }
 
@@ -233,36 +253,20 @@ func openSyncs(over func(target) (redsyncredis.Pool, func(), error), options ...
 			pools, under = append(pools, pool), append(under, one)
 		}
 		rs := redsync.New(pools...)
-		mutex := func(name string) (*redsync.Mutex, held) {
+		get := func(ctx context.Context, name string, wait bool) (held, error) {
 			m := rs.NewMutex(name, append([]redsync.Option{redsync.WithExpiry(ttl)}, options...)...)
-			return m, held{release: func() { _, _ = m.UnlockContext(context.Background()) }}
+			var err error
+			if wait {
+				err = m.LockContext(ctx)
+			} else {
+				err = m.TryLockContext(ctx)
+			}
+			if errors.As(err, new(*redsync.ErrTaken)) || errors.Is(err, redsync.ErrFailed) {
+				return held{}, errTaken
+			}
+			return held{release: func() { _, _ = m.UnlockContext(context.Background()) }}, err
 		}
-		return locker{
-			lock: func(ctx context.Context, name string) (held, error) {
-				m, h := mutex(name)
-				for {
-					err := m.LockContext(ctx)
-					if err == nil {
-						return h, nil
-					}
-					if ctx.Err() != nil {
-						return held{}, ctx.Err()
-					}
-					if !notGot(err) {
-						return held{}, err
-					}
-				}
-			},
-			try: func(ctx context.Context, name string) (held, bool, error) {
-				m, h := mutex(name)
-				err := m.TryLockContext(ctx)
-				if notGot(err) {
-					return held{}, false, nil
-				}
-				return h, err == nil, err
-			},
-			close: closeAll,
-		}, nil
+		return locker{get: get, close: closeAll}, nil
 	}
 }
 
@@ -279,40 +283,23 @@ func overRueidis(to target) (redsyncredis.Pool, func(), error) {
 	return redsyncrueidis.NewPool(rueidiscompat.NewAdapter(client)), client.Close, nil
 }
 
-// notGot reports whether redsync says that the lock is taken, or that it gave up.
-func notGot(err error) bool {
-	return errors.As(err, new(*redsync.ErrTaken)) || errors.Is(err, redsync.ErrFailed)
-}
-
 // openRedislock opens bsm/redislock, with the waiting of its README: a waiter tries so often.
 func openRedislock(every time.Duration) opener {
 	return func(to target, ttl time.Duration) (locker, error) {
 		client := goRedisClient(to)
 		locks := redislock.New(client)
-		obtain := func(ctx context.Context, name string, retry redislock.RetryStrategy) (held, bool, error) {
+		get := func(ctx context.Context, name string, wait bool) (held, error) {
+			retry := redislock.NoRetry()
+			if wait {
+				retry = redislock.LinearBackoff(every)
+			}
 			lock, err := locks.Obtain(ctx, name, ttl, &redislock.Options{RetryStrategy: retry})
 			if errors.Is(err, redislock.ErrNotObtained) {
-				return held{}, false, nil
+				return held{}, errTaken
 			}
-			return held{release: func() { _ = lock.Release(context.Background()) }}, err == nil, err
+			return held{release: func() { _ = lock.Release(context.Background()) }}, err
 		}
-		return locker{
-			lock: func(ctx context.Context, name string) (held, error) {
-				for {
-					h, ok, err := obtain(ctx, name, redislock.LinearBackoff(every))
-					if ok || err != nil {
-						return h, err
-					}
-					if ctx.Err() != nil {
-						return held{}, ctx.Err()
-					}
-				}
-			},
-			try: func(ctx context.Context, name string) (held, bool, error) {
-				return obtain(ctx, name, redislock.NoRetry())
-			},
-			close: func() { client.Close() },
-		}, nil
+		return locker{get: get, close: func() { client.Close() }}, nil
 	}
 }
 
@@ -325,23 +312,18 @@ func openRueidislock(to target, ttl time.Duration) (locker, error) {
 	if err != nil {
 		return locker{}, err
 	}
-	return locker{
-		lock: func(ctx context.Context, name string) (held, error) {
-			ctx, cancel, err := locks.WithContext(ctx, name)
-			if err != nil {
-				return held{}, err
-			}
-			return held{cancel, func() bool { return ctx.Err() == nil }}, nil
-		},
-		try: func(ctx context.Context, name string) (held, bool, error) {
-			_, cancel, err := locks.TryWithContext(ctx, name)
-			if errors.Is(err, rueidislock.ErrNotLocked) {
-				return held{}, false, nil
-			}
-			return held{release: cancel}, err == nil, err
-		},
-		close: locks.Close,
-	}, nil
+	get := func(ctx context.Context, name string, wait bool) (held, error) {
+		lock := locks.TryWithContext
+		if wait {
+			lock = locks.WithContext
+		}
+		ctx, cancel, err := lock(ctx, name)
+		if errors.Is(err, rueidislock.ErrNotLocked) {
+			return held{}, errTaken
+		}
+		return held{cancel, func() bool { return ctx.Err() == nil }}, err
+	}
+	return locker{get: get, close: locks.Close}, nil
 }
 
 // patienceWithPeers is how long any step may take that a library can hang in.
@@ -389,20 +371,6 @@ func warm(l locker) error {
 		}
 		return err
 	})
-}
-
-// polling returns a locker that tries until it has the lock, with pauses between.
-func polling(try tryFunc, closes func()) locker {
-	return locker{try: try, close: closes, lock: func(ctx context.Context, name string) (held, error) {
-		for {
-			if h, ok, err := try(ctx, name); ok || err != nil {
-				return h, err
-			}
-			if err := pause(ctx, time.Millisecond); err != nil {
-				return held{}, err
-			}
-		}
-	}}
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"sort"
 	"strconv"
 	"sync"
@@ -30,25 +28,22 @@ type client struct {
 
 // user is the whole of a process of users.
 func user() error {
-	in := bufio.NewReader(os.Stdin)
-	c := &client{}
-	line, err := in.ReadBytes('\n')
+	o, in, err := ordered()
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(line, &c.order); err != nil {
-		return err
-	}
-	i := slices.IndexFunc(systems, func(s system) bool { return s.name == c.System })
-	if c.locker, err = systems[i].open(c.Target, c.TTL); err != nil {
+	c := &client{order: o, shares: shares(o.Names, o.Zipf)}
+	if c.locker, err = named(o.System)[0].open(o.Target, o.TTL); err != nil {
 		return err
 	}
 	if err := warm(c.locker); err != nil {
 		return err
 	}
-	c.shares = shares(c.Names, c.Zipf)
-	fmt.Println("ready")
-	if err := await(in, "begin"); err != nil {
+	if err := answer("ready"); err != nil {
+		return err
+	}
+	var told string
+	if err := in.Decode(&told); err != nil { // to begin
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -61,14 +56,14 @@ func user() error {
 			all.Go(func() { c.closed(ctx) })
 		}
 	}
-	if err := await(in, "measure"); err != nil {
+	if err := in.Decode(&told); err != nil { // to measure
 		return err
 	}
 	c.mu.Lock()
 	c.from = time.Now()
 	c.mu.Unlock()
 	cpu := processCPU()
-	if err := await(in, "end"); err != nil {
+	if err := in.Decode(&told); err != nil { // to end
 		return err
 	}
 	spent := processCPU() - cpu
@@ -141,8 +136,8 @@ func (c *client) once(ctx context.Context, then time.Time) {
 	var err error
 	switch kind := rand.Float64(); {
 	case kind < triers:
-		var ok bool
-		if h, ok, err = c.locker.try(ctx, name); err == nil && !ok {
+		h, err = c.locker.get(ctx, name, false)
+		if errors.Is(err, errTaken) {
 			c.tell(then, func(a *account) { a.Taken++ })
 			return
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -10,14 +9,14 @@ import (
 // more often than others. Most wait for a lock, some only try, some give up, and all work for a
 // while under it.
 type users struct {
-	Processes int           `json:"processes"`
-	Names     int           `json:"names"`
-	Zipf      float64       `json:"zipf"`     // the exponent of the choice of names: the n-th is chosen n^-Zipf as often as the first
-	Work      time.Duration `json:"work"`     // under the lock, exponentially distributed, as all times here
-	Workers   int           `json:"workers"`  // goroutines over all processes, in a closed loop
-	Think     time.Duration `json:"think"`    // of a goroutine between two locks, in a closed loop
-	Rate      float64       `json:"rate"`     // arrivals in a second over all processes, in an open loop; 0 for a closed one
-	Affinity  float64       `json:"affinity"` // the share of choices that are among the names at home in the process; 0 if none are
+	Processes int
+	Names     int
+	Zipf      float64       // the exponent of the choice of names: the n-th is chosen n^-Zipf as often as the first
+	Work      time.Duration // under the lock, exponentially distributed, as all times here
+	Workers   int           // goroutines over all processes, in a closed loop
+	Think     time.Duration // of a goroutine between two locks, in a closed loop
+	Rate      float64       // arrivals in a second over all processes, in an open loop; 0 for a closed one
+	Affinity  float64       // the share of choices that are among the names at home in the process; 0 if none are
 }
 
 // The shares of those that only try, and of those that give up after some patience.
@@ -27,43 +26,17 @@ const (
 	patience = 5 * time.Millisecond
 )
 
-// order is what a process of users is told to do, on its standard input: at first the whole, then
-// when to begin to measure, and when to end.
-type order struct {
-	users
-	Home   int           `json:"home"` // which of the processes this is, from 0
-	System string        `json:"system"`
-	Target target        `json:"target"`
-	TTL    time.Duration `json:"ttl"`
-}
-
 // account is what a process of users measured.
 type account struct {
-	Waits   []int32 `json:"waits"`         // in microseconds, of those that wait for as long as it takes
-	Late    []int32 `json:"late"`          // how much later than by the clock an arrival was noticed, in microseconds
-	Cycles  int     `json:"cycles"`        // locks that were held and released
-	Taken   int     `json:"taken"`         // tries that were told that the lock is taken
-	GaveUp  int     `json:"gave_up"`       // waits that were called off
-	Waiting int     `json:"waiting"`       // waits that were not over at the end; they are in Waits as well
-	CPU     float64 `json:"cpu"`           // in microseconds
-	Errors  int     `json:"errors"`        // of the library
-	Err     string  `json:"err,omitempty"` // the last of them
-}
-
-// startUsers starts a process of users, and returns when it has its connection.
-func startUsers(o order) (*process, error) {
-	p, err := start("users")
-	if err != nil {
-		return nil, err
-	}
-	if err = json.NewEncoder(p.in).Encode(o); err == nil {
-		err = await(p.out, "ready")
-	}
-	if err != nil {
-		p.kill()
-		return nil, err
-	}
-	return p, nil
+	Waits   []int32 // in microseconds, of those that wait for as long as it takes
+	Late    []int32 // how much later than by the clock an arrival was noticed, in microseconds
+	Cycles  int     // locks that were held and released
+	Taken   int     // tries that were told that the lock is taken
+	GaveUp  int     // waits that were called off
+	Waiting int     // waits that were not over at the end; they are in Waits as well
+	CPU     float64 // in microseconds
+	Errors  int     // of the library
+	Err     string  // the last of them
 }
 
 // run puts a system to the workload for so long, after a fifth of that to get going.
@@ -76,7 +49,7 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 		}
 	}()
 	for i := range w.Processes {
-		p, err := startUsers(order{w, i, sys.name, d.target(), lockTTL})
+		p, _, err := start("users", order{users: w, Home: i, System: sys.name, Target: d.target, TTL: lockTTL})
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +57,7 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 	}
 	tell := func(what string) error {
 		for _, p := range all {
-			if _, err := fmt.Fprintln(p.in, what); err != nil {
+			if err := p.in.Encode(what); err != nil {
 				return err
 			}
 		}
@@ -94,7 +67,7 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 		return nil, err
 	}
 	time.Sleep(span / 5)
-	m := &meter{servers: d.servers, wire: sys.wire}
+	m := &meter{d: d, wire: sys.wire}
 	m.begin()
 	if err := tell("measure"); err != nil {
 		return nil, err
@@ -107,7 +80,7 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 	var whole account
 	for _, p := range all {
 		var a account
-		if err := json.NewDecoder(p.out).Decode(&a); err != nil {
+		if err := p.out.Decode(&a); err != nil {
 			return nil, fmt.Errorf("what a process of users measured: %w", err)
 		}
 		if a.Errors > a.Cycles { // some are the library's, as its users meet them
@@ -115,11 +88,11 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 		}
 		whole.add(a)
 	}
-	spent.client = whole.CPU
+	spent["client"] = reading{value: whole.CPU}
 	s := sample{
-		"cycles": float64(whole.Cycles) / spent.seconds,
+		"cycles": float64(whole.Cycles) / spent.seconds(),
 		"p50":    quantile(whole.Waits, 0.5), "p99": quantile(whole.Waits, 0.99), "p999": quantile(whole.Waits, 0.999),
-		"taken": float64(whole.Taken) / spent.seconds, "gave_up": float64(whole.GaveUp) / spent.seconds,
+		"taken": float64(whole.Taken) / spent.seconds(), "gave_up": float64(whole.GaveUp) / spent.seconds(),
 		"waiting": float64(whole.Waiting), "errors": float64(whole.Errors),
 	}
 	if w.Rate > 0 {
