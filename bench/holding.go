@@ -2,16 +2,24 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"strconv"
+	"sync"
 	"time"
 )
 
-// holding is a workload of holding so many locks in one process for longer than their TTL.
+// holding is a workload of holding locks in one process, while goroutines of other clients wait for
+// each of them, or none.
 type holding struct {
-	locks int
-	ttl   time.Duration
+	locks   int
+	ttl     time.Duration
+	span    time.Duration // how long they are held
+	waiters int           // clients
 }
+
+// idleTTL is longer than any run, so that what extends is not counted.
+const idleTTL = 2 * time.Minute
 
 // openers is how many goroutines acquire and release the locks.
 const openers = 64
@@ -27,19 +35,54 @@ func (w holding) run(d *deployment, sys system) (sample, error) {
 		return nil, err
 	}
 
-	locks, names := make([]held, w.locks), namesOf("held ", w.locks)
+	// Names of its own: an attempt that another library called off may still be on its way, and would
+	// leave one of these taken until its TTL has passed.
+	locks, names := make([]held, w.locks), namesOf("held "+sys.name+" ", w.locks)
 	before, goroutines := memory(), runtime.NumGoroutine()
 	if err := lockAll(l, names, locks, openers); err != nil {
 		return nil, err
 	}
 	s := sample{"heap": (memory() - before) / float64(w.locks), "goroutines": float64(runtime.NumGoroutine() - goroutines)}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all sync.WaitGroup
+	ended := make(chan error, w.waiters*w.locks) // of waits that ended before their time
+	connections := d.connections()
+	if w.waiters > 0 {
+		before := memory()
+		for range w.waiters {
+			l, err := sys.open(d.target, w.ttl)
+			if err != nil {
+				return nil, err
+			}
+			defer l.close()
+			for _, name := range names {
+				all.Go(func() {
+					if _, err := l.lock(ctx, name); ctx.Err() == nil {
+						ended <- fmt.Errorf("a wait for a lock that is held ended: %w", err)
+					}
+				})
+			}
+		}
+		time.Sleep(w.span / 3) // all are in line
+		s["memory"] = (memory() - before) / float64(w.waiters*w.locks)
+	}
 	m := &meter{d: d, wire: sys.wire}
 	m.begin()
-	time.Sleep(w.ttl * 3 / 2)
-	spent := m.end()
-	s["kept"] = float64(stillHeld(locks))
-	spent.perSecond(s)
-	return s, releaseAll(locks)
+	time.Sleep(w.span)
+	m.end().perSecond(s)
+	s["kept"], s["connections"] = float64(stillHeld(locks)), (d.connections()-connections)/float64(max(w.waiters, 1))
+	cancel()
+	if err := within(patienceWithPeers, "waits that were called off", all.Wait); err != nil {
+		return nil, err
+	}
+	if err := releaseAll(locks); err != nil {
+		return nil, err
+	}
+	if len(ended) > 0 {
+		return nil, <-ended
+	}
+	return s, nil
 }
 
 // namesOf returns so many names that begin with a prefix.
@@ -59,10 +102,10 @@ func lockAll(l locker, names []string, locks []held, openers int) error {
 	})
 }
 
-// stillHeld counts the locks that are held.
+// stillHeld counts the locks that are held, of a library that can tell.
 func stillHeld(locks []held) (n int) {
 	for _, h := range locks {
-		if h.still() {
+		if h.still != nil && h.still() {
 			n++
 		}
 	}

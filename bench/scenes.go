@@ -313,7 +313,7 @@ func clusterScenes(f form) (all []scene) {
 			named("floor rueidis", "redlatch", "redlatch, strict order", "redlatch go-redis", "redsync rueidis", "bsm/redislock", "rueidislock")),
 		single(longer, "Cluster of 3, many names", fmt.Sprintf("%d names, 4 goroutines over 4 clients for each, work 100 ms", names), manyNamesColumns, many, systems),
 	)
-	w := idling{4, names, pick(f.quick, time.Second, heartbeat)}
+	w := holding{locks: names, ttl: idleTTL, span: pick(f.quick, time.Second, heartbeat), waiters: 4}
 	return append(all, scene{
 		group: "Cluster of 3, many names that stay held", name: fmt.Sprintf("%d names, 4 waiters over 4 clients for each", names),
 		columns: idlingColumns, rounds: longer.rounds, run: w.run,
@@ -323,7 +323,7 @@ func clusterScenes(f form) (all []scene) {
 			if err := atMost("connections of a client", m["connections"], maxConnections); err != nil || f.quick { // which is shorter than a heartbeat
 				return err
 			}
-			return atMost("commands in a heartbeat for each name and client", m["commands"]*heartbeat.Seconds()/float64(names*w.clients), maxIdle)
+			return atMost("commands in a heartbeat for each name and client", m["commands"]*heartbeat.Seconds()/float64(names*w.waiters), maxIdle)
 		},
 	})
 }
@@ -343,7 +343,8 @@ func quorumScenes(f form) []scene {
 // holdingScenes is leases that are kept.
 func holdingScenes(f form) (all []scene) {
 	for _, n := range pick(f.quick, []int{1000}, []int{1000, 10_000, 100_000}) {
-		w := holding{n, pick(f.quick, 3*time.Second, 6*time.Second)}
+		ttl := pick(f.quick, 3*time.Second, 6*time.Second)
+		w := holding{locks: n, ttl: ttl, span: ttl * 3 / 2}
 		all = append(all, scene{
 			group: "Holding past the TTL", name: plural(n, "lease"), size: n, columns: holdingColumns,
 			rounds: pick(n <= 1000, 1, f.rounds), systems: named("redlatch", "redlatch go-redis", "rueidislock"), run: w.run,
