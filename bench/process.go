@@ -22,7 +22,8 @@ type order struct {
 	TTL    time.Duration
 	Delay  time.Duration // of what passes the process that delays
 	users
-	Home int // which of the processes of users this is, from 0
+	Home int           // which of the processes of users this is, from 0
+	Span time.Duration // how long they measure, after a fifth of that to get going
 }
 
 // start starts this program with a command, and returns its answer to the order: it is ready.

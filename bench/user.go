@@ -20,10 +20,10 @@ type client struct {
 	locker locker
 	shares []float64 // of the names up to each, of all choices
 
-	mu      sync.Mutex // guards what follows
+	from    time.Time // since when is measured
+	until   time.Time
+	mu      sync.Mutex // guards account
 	account account
-	from    time.Time // since when is measured; zero before
-	until   time.Time // until when; zero before
 }
 
 // user is the whole of a process of users.
@@ -32,7 +32,7 @@ func user() error {
 	if err != nil {
 		return err
 	}
-	c := &client{order: o, shares: shares(o.Names, o.Zipf)}
+	c := &client{order: o, shares: shares(o.Names, o.Zipf), account: account{Counts: make(sample)}}
 	if c.locker, err = named(o.System)[0].open(o.Target, o.TTL); err != nil {
 		return err
 	}
@@ -42,10 +42,11 @@ func user() error {
 	if err := answer("ready"); err != nil {
 		return err
 	}
-	var told string
-	if err := in.Decode(&told); err != nil { // to begin
+	if err := in.Decode(new(string)); err != nil { // others are ready, too
 		return err
 	}
+	c.from = time.Now().Add(c.Span / 5)
+	c.until = c.from.Add(c.Span)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var all sync.WaitGroup
@@ -56,26 +57,16 @@ func user() error {
 			all.Go(func() { c.closed(ctx) })
 		}
 	}
-	if err := in.Decode(&told); err != nil { // to measure
-		return err
-	}
-	c.mu.Lock()
-	c.from = time.Now()
-	c.mu.Unlock()
+	time.Sleep(time.Until(c.from))
 	cpu := processCPU()
-	if err := in.Decode(&told); err != nil { // to end
-		return err
-	}
+	time.Sleep(time.Until(c.until))
 	spent := processCPU() - cpu
-	c.mu.Lock()
-	c.until = time.Now()
-	c.mu.Unlock()
 	cancel()
 	if err := within(patienceWithPeers, "a lock or an unlock", all.Wait); err != nil {
 		return err
 	}
 	c.locker.close()
-	c.account.CPU = float64(spent.Microseconds())
+	c.account.Counts["client"] = float64(spent.Microseconds())
 	return json.NewEncoder(os.Stdout).Encode(c.account)
 }
 
@@ -138,7 +129,7 @@ func (c *client) once(ctx context.Context, then time.Time) {
 	case kind < triers:
 		h, err = c.locker.get(ctx, name, false)
 		if errors.Is(err, errTaken) {
-			c.tell(then, func(a *account) { a.Taken++ })
+			c.count(then, "taken")
 			return
 		}
 	case kind < triers+quitters:
@@ -148,7 +139,7 @@ func (c *client) once(ctx context.Context, then time.Time) {
 		h, err = c.locker.lock(patient, name)
 		timer.Stop()
 		if err != nil && patient.Err() != nil {
-			c.tell(then, func(a *account) { a.GaveUp++ })
+			c.count(then, "gave_up")
 			return
 		}
 	default:
@@ -157,35 +148,39 @@ func (c *client) once(ctx context.Context, then time.Time) {
 	}
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, context.Canceled) { // a library may see the end of the run first
-			c.tell(time.Now(), func(a *account) { a.Errors++; a.Err = fmt.Sprintf("%s: lock %q: %v", c.System, name, err) })
+			c.count(time.Now(), "errors")
+			c.tell(time.Now(), func(a *account) { a.Err = fmt.Sprintf("%s: lock %q: %v", c.System, name, err) })
 		}
 		return
 	}
 	time.Sleep(around(c.Work))
 	h.release()
-	c.tell(time.Now(), func(a *account) { a.Cycles++ })
+	c.count(time.Now(), "cycles")
 }
 
 // tell changes the account, if what it is told of is in the time that is measured.
 func (c *client) tell(at time.Time, change func(*account)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.from.IsZero() && !at.Before(c.from) && (c.until.IsZero() || at.Before(c.until)) {
+	if !at.Before(c.from) && at.Before(c.until) {
 		change(&c.account)
 	}
+}
+
+// count adds 1 to a count of the account.
+func (c *client) count(at time.Time, what string) {
+	c.tell(at, func(a *account) { a.Counts[what]++ })
 }
 
 // waited counts a wait that ended, with the lock or an error, or that had not when the time was up: so
 // that waiters that starve are not left out.
 func (c *client) waited(took time.Duration, ended bool) {
-	if ended {
-		c.tell(time.Now(), func(a *account) { a.Waits = append(a.Waits, micros(took)) })
-		return
+	at := time.Now()
+	if !ended {
+		at = c.from
+		c.count(at, "waiting")
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.account.Waits = append(c.account.Waits, micros(took))
-	c.account.Waiting++
+	c.tell(at, func(a *account) { a.Waits = append(a.Waits, micros(took)) })
 }
 
 // micros returns a time in microseconds.

@@ -28,16 +28,20 @@ const (
 
 // account is what a process of users measured.
 type account struct {
-	Waits   []int32 // in microseconds, of those that wait for as long as it takes
-	Late    []int32 // how much later than by the clock an arrival was noticed, in microseconds
-	Cycles  int     // locks that were held and released
-	Taken   int     // tries that were told that the lock is taken
-	GaveUp  int     // waits that were called off
-	Waiting int     // waits that were not over at the end; they are in Waits as well
-	CPU     float64 // in microseconds
-	Errors  int     // of the library
-	Err     string  // the last of them
+	Waits  []int32 // in microseconds, of those that wait for as long as it takes
+	Late   []int32 // how much later than by the clock an arrival was noticed, in microseconds
+	Counts sample  // by the keys below
+	Err    string  // the last error of the library
 }
+
+// The keys of the counts are:
+//
+//	cycles   locks that were held and released
+//	taken    tries that were told that the lock is taken
+//	gave_up  waits that were called off
+//	waiting  waits that were not over at the end; they are in Waits as well
+//	errors   of the library
+//	client   CPU in microseconds
 
 // run puts a system to the workload for so long, after a fifth of that to get going.
 func (w users) run(d *deployment, sys system, span time.Duration) (sample, error) {
@@ -49,64 +53,52 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 		}
 	}()
 	for i := range w.Processes {
-		p, _, err := start("users", order{users: w, Home: i, System: sys.name, Target: d.target, TTL: lockTTL})
+		p, _, err := start("users", order{
+			users: w, Home: i, Span: span, System: sys.name, Target: d.target, TTL: lockTTL,
+		})
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, p)
 	}
-	tell := func(what string) error {
-		for _, p := range all {
-			if err := p.in.Encode(what); err != nil {
-				return err
-			}
+	for _, p := range all {
+		if err := p.in.Encode("begin"); err != nil {
+			return nil, err
 		}
-		return nil
-	}
-	if err := tell("begin"); err != nil {
-		return nil, err
 	}
 	time.Sleep(span / 5)
 	m := &meter{d: d, wire: sys.wire}
 	m.begin()
-	if err := tell("measure"); err != nil {
-		return nil, err
-	}
 	time.Sleep(span)
-	if err := tell("end"); err != nil {
-		return nil, err
-	}
 	spent := m.end()
 	var whole account
+	n := make(sample)
 	for _, p := range all {
 		var a account
 		if err := p.out.Decode(&a); err != nil {
 			return nil, fmt.Errorf("what a process of users measured: %w", err)
 		}
-		if a.Errors > a.Cycles { // some are the library's, as its users meet them
-			return nil, fmt.Errorf("%d errors by %d cycles: %s", a.Errors, a.Cycles, a.Err)
+		if a.Counts["errors"] > a.Counts["cycles"] { // some are the library's, as its users meet them
+			return nil, fmt.Errorf("%.0f errors by %.0f cycles: %s", a.Counts["errors"], a.Counts["cycles"], a.Err)
 		}
-		whole.add(a)
+		whole.Waits, whole.Late = append(whole.Waits, a.Waits...), append(whole.Late, a.Late...)
+		for what, more := range a.Counts {
+			n[what] += more
+		}
 	}
-	spent["client"] = reading{value: whole.CPU}
 	s := sample{
-		"cycles": float64(whole.Cycles) / spent.seconds(),
-		"p50":    quantile(whole.Waits, 0.5), "p99": quantile(whole.Waits, 0.99), "p999": quantile(whole.Waits, 0.999),
-		"taken": float64(whole.Taken) / spent.seconds(), "gave_up": float64(whole.GaveUp) / spent.seconds(),
-		"waiting": float64(whole.Waiting), "errors": float64(whole.Errors),
+		"p50": quantile(whole.Waits, 0.5), "p99": quantile(whole.Waits, 0.99), "p999": quantile(whole.Waits, 0.999),
+		"waiting": n["waiting"], "errors": n["errors"],
+	}
+	for _, what := range []string{"cycles", "taken", "gave_up"} {
+		s[what] = n[what] / spent.seconds()
 	}
 	if w.Rate > 0 {
 		s["late"] = quantile(whole.Late, 0.5)
 	}
-	spent.perCycle(s, float64(whole.Cycles))
+	spent["client"] = reading{value: n["client"]}
+	spent.perCycle(s, n["cycles"])
 	delete(s, "allocs") // those of this process, and so are the switches
 	delete(s, "switches")
 	return s, nil
-}
-
-func (a *account) add(b account) {
-	a.Waits, a.Late = append(a.Waits, b.Waits...), append(a.Late, b.Late...)
-	a.Cycles, a.Taken, a.GaveUp = a.Cycles+b.Cycles, a.Taken+b.Taken, a.GaveUp+b.GaveUp
-	a.Waiting, a.Errors = a.Waiting+b.Waiting, a.Errors+b.Errors
-	a.CPU += b.CPU
 }
