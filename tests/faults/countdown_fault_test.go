@@ -95,11 +95,11 @@ func TestCountDownStragglers(t *testing.T) {
 
 	other := locktest.Open(t, s.URL(), help.Unhurried()).CountDownLatch("d")
 	wait := help.GoAwait(t.Context(), other)
-	help.WantWaiters(t, s, "d", 1)
+	locktest.InLine(t, s, "d", 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	late.Keep("countdown wait")
 	mine := help.GoAwait(ctx, d)
-	help.WantWaiters(t, s, "d", 2)
+	locktest.InLine(t, s, "d", 2)
 	help.CountDown(t, d, 1)
 	help.CountDown(t, d, 0)
 	for _, w := range []<-chan error{wait, mine} {
@@ -107,7 +107,7 @@ func TestCountDownStragglers(t *testing.T) {
 	}
 	cancel()
 	late.Deliver(t)
-	help.WantWaiters(t, s, "d", 0)
+	locktest.InLine(t, s, "d", 0)
 	help.WantCountGone(t, s, other)
 }
 
@@ -260,7 +260,7 @@ func TestCountDownUnheard(t *testing.T) {
 		help.Hearing(t, s, c.waiter)
 		help.SetCount(t, counter.CountDownLatch(what), 1)
 		wait := help.GoAwait(t.Context(), c.waiter.CountDownLatch(what))
-		help.WantWaiters(t, s, what, 1)
+		locktest.InLine(t, s, what, 1)
 		c.harm()
 		help.CountDown(t, c.counter.CountDownLatch(what), 0)
 		help.SetCount(t, counter.CountDownLatch(what), 1) // the next round, which is none of its business
@@ -277,7 +277,7 @@ func TestCountDownAndItsServer(t *testing.T) {
 	d := c.CountDownLatch("d")
 	help.SetCount(t, other.CountDownLatch("d"), 1)
 	wait := help.GoAwait(t.Context(), d)
-	help.WantWaiters(t, s, "d", 1)
+	locktest.InLine(t, s, "d", 1)
 	s.Pause()
 	second := help.GoAwait(locktest.Within(t, locktest.Patience), d)
 	check.Error(t, "CountDown at a server that hangs", check.ErrorOf(d.CountDown(t.Context())), redlatch.ErrUnreachable)
@@ -295,7 +295,7 @@ func TestCountDownAndItsServer(t *testing.T) {
 
 	help.SetCount(t, other.CountDownLatch("d"), 2)
 	wait = help.GoAwait(t.Context(), d)
-	help.WantWaiters(t, s, "d", 1)
+	locktest.InLine(t, s, "d", 1)
 	s.Kill()
 	s.Restart()
 	check.Error(t, "Await at a server that lost its data", help.Receive(t, wait, "a wait"), redlatch.ErrNotSet)
@@ -310,10 +310,10 @@ func TestCountDownAtAFullServer(t *testing.T) {
 	help.CountDown(t, d, 0) // the server knows the scripts
 	help.SetCount(t, d, 3)
 	wait := help.GoAwait(t.Context(), d)
-	help.WantWaiters(t, s, "d", 1)
+	locktest.InLine(t, s, "d", 1)
 	mend := help.FillMemory(t, s)
 	second := help.GoAwait(t.Context(), d)
-	help.WantWaiters(t, s, "d", 2)
+	locktest.InLine(t, s, "d", 2)
 	for range 2 {
 		if left, err := d.CountDownOnce(t.Context(), "one"); left != 2 || err != nil {
 			t.Errorf("CountDownOnce = %d, %v, want 2", left, err)
@@ -403,9 +403,9 @@ func TestCountDownOfProcesses(t *testing.T) {
 
 	help.SetCount(t, d, 3)
 	killed, stopped := worker.Start(t, awaits), worker.Start(t, awaits)
-	help.WantWaiters(t, s, "d", 2)
+	locktest.InLine(t, s, "d", 2)
 	well := worker.Start(t, awaits)
-	help.WantWaiters(t, s, "d", 3)
+	locktest.InLine(t, s, "d", 3)
 	killed.Kill()
 	stopped.Suspend()
 	locktest.Eventually(t, "two are believed dead, and dropped by the third", func() bool {
@@ -432,7 +432,7 @@ func TestCountDownOfProcesses(t *testing.T) {
 	}
 
 	again := worker.Start(t, awaits)
-	help.WantWaiters(t, s, "d", 1)
+	locktest.InLine(t, s, "d", 1)
 	again.Kill()
 	locktest.Eventually(t, "the server sees the connection closed", func() bool {
 		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), again.Client)

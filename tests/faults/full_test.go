@@ -55,7 +55,7 @@ func TestReleaseWhileWritesAreRefused(t *testing.T) {
 		help.WantNotNow(t, "Release", s, "MISCONF", err)
 		check.That(t, errors.Is(err, redlatch.ErrUnreachable), "Release = %v, want ErrUnreachable: it was resent until its time was over", err)
 		mend()
-		help.AwaitNothingLeft(t, s, l.Name)
+		help.WantNothingLeft(t, s, l.Name)
 	})
 }
 

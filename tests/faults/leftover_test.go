@@ -81,7 +81,7 @@ func TestReentrantEndsWithItsLastEntry(t *testing.T) {
 			wantSoon(t, "TryLock by the same owner", func(context.Context) (*redlatch.Lease, error) {
 				return c.ReentrantMutex(name).TryLock(ctx)
 			})
-			help.AwaitNothingLeft(t, s, name)
+			help.WantNothingLeft(t, s, name)
 		})
 	}
 }
@@ -108,7 +108,7 @@ func TestReentrantKeepsItsLongestEntry(t *testing.T) {
 		}
 	}
 	locktest.Release(t, one)
-	help.AwaitNothingLeft(t, s, "a")
+	help.WantNothingLeft(t, s, "a")
 }
 
 // TestEveryKindEndsWithItsLastPlace: of two holders the one with the long lease is gone, or has a
@@ -254,7 +254,7 @@ func TestSizeThatOnlyTheDeadKnow(t *testing.T) {
 				waiter.Die(t, s, dead, result, func() (string, bool) { return help.OneMore(locktest.Line(s, name), 0) })
 				process.Kill()
 				wantSoon(t, way+" with the size of before", func(context.Context) (*redlatch.Lease, error) { return next(c, name, 2) })
-				help.AwaitNothingLeft(t, s, name)
+				help.WantNothingLeft(t, s, name)
 			})
 		}
 	}
@@ -273,11 +273,11 @@ func TestSizeThatAWishLeaves(t *testing.T) {
 				held := check.Value(k.try(holder, kind, 2)).OK(t)
 				check.Value(k.try(holder, kind, 2)).OK(t)
 				help.GoAcquire(func() (*redlatch.Lease, error) { return k.wait(waiter, kind, 2) })
-				s.Queued(kind, "1")
+				locktest.InLine(t, s, kind, 1)
 				check.OK(t, "Resize", k.resize(next, kind, 2, 1))
 				s.Cut(waiter)
 				held.Wanted()
-				s.Queued(kind, "0")
+				locktest.InLine(t, s, kind, 0)
 				s.Cut(holder)
 				time.Sleep(time.Minute)
 				locktest.Release(t, check.Value(next.RWMutex(kind).TryLock(t.Context())).OK(t))
@@ -334,7 +334,7 @@ func TestSizeThatIsOfOneInLine(t *testing.T) {
 			for _, w := range waiting {
 				locktest.Release(t, help.Await(t, w))
 			}
-			help.AwaitNothingLeft(t, s, kind)
+			help.WantNothingLeft(t, s, kind)
 		})
 	}
 }

@@ -140,7 +140,7 @@ func TestQuorumWaiterTellsAnOutage(t *testing.T) {
 // been answered. Every kind of call must come through within its own patience.
 func TestSilentConnectionFailsNoCall(t *testing.T) {
 	t.Parallel()
-	wire.EachWay(t, func(t *testing.T, open func(*wire.NAT, redlatch.Options) *redlatch.Client) {
+	wire.EachWay(t, func(t *testing.T, open func(*wire.Proxy, redlatch.Options) *redlatch.Client) {
 		// A call of each kind ends with ErrUnreachable when RequestTimeout has passed, so one that
 		// succeeds was in time.
 		o := redlatch.Options{RequestTimeout: 6 * time.Second, Lock: redlatch.LockOptions{TTL: help.Lasting}}
@@ -154,7 +154,7 @@ func TestSilentConnectionFailsNoCall(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				n := wire.StartNAT(t, redistest.Start(t))
+				n := wire.StartProxy(t, redistest.Start(t))
 				c := open(n, o)
 				held := locktest.Lock(t, c.Mutex("held"))
 				n.Forget()
@@ -169,7 +169,7 @@ func TestSilentConnectionFailsNoCall(t *testing.T) {
 // it. It was lost.
 func TestSilentConnectionLosesNoLease(t *testing.T) {
 	t.Parallel()
-	holdThrough(t, 9*time.Second, func(t *testing.T, n *wire.NAT, _ *redlatch.Client, seen *help.Events) {
+	holdThrough(t, 9*time.Second, func(t *testing.T, n *wire.Proxy, _ *redlatch.Client, seen *help.Events) {
 		n.Forget()
 		seen.Await(t, redlatch.EventExtendFailed, "a", 0)
 	})
@@ -179,7 +179,7 @@ func TestSilentConnectionLosesNoLease(t *testing.T) {
 // too, sooner than one may be given up again. A longer lease outlives that.
 func TestSecondSilentConnectionLosesNoLease(t *testing.T) {
 	t.Parallel()
-	holdThrough(t, 10*time.Second, func(t *testing.T, n *wire.NAT, c *redlatch.Client, _ *help.Events) {
+	holdThrough(t, 10*time.Second, func(t *testing.T, n *wire.Proxy, c *redlatch.Client, _ *help.Events) {
 		n.Forget()
 		locktest.Release(t, locktest.Lock(t, c.Mutex("b"))) // over the connection that takes its place
 		n.Forget()
@@ -188,10 +188,10 @@ func TestSecondSilentConnectionLosesNoLease(t *testing.T) {
 
 // holdThrough holds a lease on "a" with this TTL, each way, through a fault of its connection. The
 // lease must be extended after the fault, and held until it is released.
-func holdThrough(t *testing.T, ttl time.Duration, fault func(t *testing.T, n *wire.NAT, c *redlatch.Client, seen *help.Events)) {
-	wire.EachWay(t, func(t *testing.T, open func(*wire.NAT, redlatch.Options) *redlatch.Client) {
+func holdThrough(t *testing.T, ttl time.Duration, fault func(t *testing.T, n *wire.Proxy, c *redlatch.Client, seen *help.Events)) {
+	wire.EachWay(t, func(t *testing.T, open func(*wire.Proxy, redlatch.Options) *redlatch.Client) {
 		s := redistest.Start(t)
-		n := wire.StartNAT(t, s)
+		n := wire.StartProxy(t, s)
 		var seen help.Events
 		c := open(n, redlatch.Options{Hook: seen.Hook, Lock: redlatch.LockOptions{TTL: ttl}})
 		l := locktest.Lock(t, c.Mutex("a"))
@@ -207,7 +207,7 @@ func holdThrough(t *testing.T, ttl time.Duration, fault func(t *testing.T, n *wi
 func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	n := wire.StartNAT(t, s)
+	n := wire.StartProxy(t, s)
 	o := help.Sluggish()
 	o.RequestTimeout = 3 * time.Second
 	c := locktest.Open(t, n.URL(), o)
@@ -254,7 +254,7 @@ func measureLateness(t *testing.T) (end func() time.Duration) {
 func TestSilentConnectionOfGoRedis(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	n := wire.StartNAT(t, s)
+	n := wire.StartProxy(t, s)
 	rdb := redis.NewClient(&redis.Options{Addr: n.Addr().String(), ReadTimeout: 500 * time.Millisecond, PoolSize: 3, MinIdleConns: 3})
 	t.Cleanup(func() { _ = rdb.Close() })
 	var seen help.Events
@@ -346,7 +346,7 @@ func TestEveryKindAndAnswersThatTakeTenSeconds(t *testing.T) {
 		help.WantNext(t, next, token)
 		s.Delay(0)
 		for _, name := range []string{held.Name(), lost.Name(), free.Name} {
-			s.WantNothingLeft(name)
+			help.WantNothingLeft(t, s, name)
 		}
 	})
 }

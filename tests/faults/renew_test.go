@@ -233,6 +233,6 @@ func TestMaxWait(t *testing.T) {
 		}
 		check.That(t, held.Context().Err() == nil, "MaxWait ended the lease's context: %v", held.Context().Err())
 		locktest.Release(t, held)
-		s.WantNothingLeft("a")
+		help.WantNothingLeft(t, s, "a")
 	})
 }

@@ -61,7 +61,7 @@ func TestServerIsAwayForLessThanTheTTL(t *testing.T) {
 func TestTwoServersBehindOneName(t *testing.T) {
 	t.Parallel()
 	one, two := redistest.Start(t), redistest.Start(t)
-	address := wire.StartNAT(t, one)
+	address := wire.StartProxy(t, one)
 	o := help.InOrder(help.Attentive())
 	early := locktest.Open(t, address.URL(), o)
 	held, busy := locktest.Lock(t, early.Mutex("a")), locktest.Lock(t, early.Mutex("b"))
@@ -479,7 +479,7 @@ func TestNameThatIsNoLockAnyMore(t *testing.T) {
 			l := kindtest.Locks(c, line)[kind]
 			help.Enter(t, kindtest.Locks(s.Client(t, redlatch.Options{}), line)[kind])
 			next := help.GoEnter(t.Context(), l)
-			s.Queued(l.Name, "1")
+			locktest.InLine(t, s, l.Name, 1)
 			s.Do("DEL", locktest.StateKey(l.Name))
 			if line == "gone" {
 				s.Do("DEL", help.QueueKey(l.Name), help.ClientsKey(l.Name))
@@ -493,7 +493,7 @@ func TestNameThatIsNoLockAnyMore(t *testing.T) {
 			began = time.Now()
 			locktest.Release(t, help.Enter(t, kindtest.Locks(s.Client(t, redlatch.Options{}), line)[kind]))
 			check.That(t, time.Since(began) < time.Second, "the line was %s: the next holder waited %v for one that gave up", line, time.Since(began))
-			s.WantNothingLeft(l.Name)
+			help.WantNothingLeft(t, s, l.Name)
 		}
 	})
 }
@@ -512,5 +512,5 @@ func TestLockOfRedissonsLayout(t *testing.T) {
 	check.Equal(t, s.Do("DUMP", locktest.StateKey("a")), before, "the lock of another library")
 	s.Do("DEL", locktest.StateKey("a"))
 	locktest.Release(t, help.Await(t, result))
-	help.AwaitNothingLeft(t, s, "a")
+	help.WantNothingLeft(t, s, "a")
 }

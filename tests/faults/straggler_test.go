@@ -30,7 +30,7 @@ func TestStragglerAfterTheRelease(t *testing.T) {
 		late.Keep("mutex acquire")
 		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
 		late.Deliver(t)
-		s.AwaitFree("a")
+		help.AwaitFree(t, s, "a")
 	})
 }
 
@@ -69,12 +69,12 @@ func TestStragglerWithATicket(t *testing.T) {
 		s.Hearing(c)
 		late.Keep("mutex acquire")
 		result := help.GoLock(t.Context(), c.Mutex("a"))
-		s.Queued("a", "1")
+		locktest.InLine(t, s, "a", 1)
 		locktest.Release(t, held)
 		locktest.Release(t, help.Await(t, result))
 		held = locktest.Lock(t, other)
 		late.Deliver(t)
-		s.Queued("a", "0")
+		locktest.InLine(t, s, "a", 0)
 		locktest.Release(t, held)
 	})
 }
@@ -92,13 +92,13 @@ func TestStragglerAmongOthersWhoGiveUp(t *testing.T) {
 		for range 2 {
 			ctx, cancel := context.WithCancel(t.Context())
 			result := help.GoLock(ctx, c.Mutex("b"))
-			s.Queued("b", "1")
+			locktest.InLine(t, s, "b", 1)
 			cancel()
 			_ = help.AwaitError(t, result)
-			s.Queued("b", "0")
+			locktest.InLine(t, s, "b", 0)
 		}
 		late.Deliver(t)
-		s.AwaitFree("a")
+		help.AwaitFree(t, s, "a")
 		locktest.Release(t, held)
 	})
 }
@@ -217,7 +217,7 @@ func TestGrantThatIsExtendedTooLate(t *testing.T) {
 		l := kindtest.Locks(c, "")[kind]
 		late.Keep(l.Kind + " acquire") // it asks twice
 		result := help.GoAcquire(func() (*redlatch.Lease, error) { return l.Acquire(t.Context()) })
-		s.Queued(l.Name, "1")
+		locktest.InLine(t, s, l.Name, 1)
 		link.pollsFail.Store(true)
 		time.Sleep(5 * time.Second)
 		token := int64(0)
@@ -282,7 +282,7 @@ func TestStragglerAfterALoss(t *testing.T) {
 		s.Do("DEL", locktest.StateKey("a"))
 		check.Refusal(t, "Extend of a lease whose key was deleted", l.Extend(t.Context()), redlatch.ErrNotHeld)
 		late.Deliver(t)
-		s.AwaitFree("a")
+		help.AwaitFree(t, s, "a")
 	})
 }
 

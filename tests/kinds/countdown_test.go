@@ -46,7 +46,7 @@ func TestCountDownWithoutACount(t *testing.T) {
 	} {
 		help.SetCount(t, d, 1)
 		wait := help.GoAwait(t.Context(), d)
-		help.WantWaiters(t, s, "d", 1)
+		locktest.InLine(t, s, "d", 1)
 		lose()
 		wantNotSet("Await of what was "+what, help.Receive(t, wait, "a wait"))
 		_ = d.Delete(t.Context())
@@ -140,7 +140,7 @@ func TestCountDownWhereNobodyLivesInLine(t *testing.T) {
 				held := check.Value(yields.TryLock(t.Context())).OK(t)
 				ctx, giveUp := context.WithCancel(t.Context())
 				result := help.GoLock(ctx, other.Mutex("d"))
-				s.Queued("d", "1")
+				locktest.InLine(t, s, "d", 1)
 				gone := giveUp
 				if dead {
 					s.Do("DEL", locktest.StateKey("d"))
@@ -175,14 +175,14 @@ func TestCountDownGivenUp(t *testing.T) {
 	help.CountDown(t, d, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	one, two := help.GoAwait(ctx, d), help.GoAwait(t.Context(), other.CountDownLatch("d"))
-	help.WantWaiters(t, s, "d", 2)
+	locktest.InLine(t, s, "d", 2)
 	cancel()
 	if err := help.Receive(t, one, "a wait"); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the count was 2 of 3") {
 		t.Errorf("Await = %v, want that of the context, and the count", err)
 	}
-	help.WantWaiters(t, s, "d", 1)
+	locktest.InLine(t, s, "d", 1)
 	check.OK(t, "CloseLeaving", locktest.CloseLeaving(other))
 	check.Error(t, "Await of a client that is closed", help.Receive(t, two, "a wait"), redlatch.ErrClosed)
-	help.WantWaiters(t, s, "d", 0)
+	locktest.InLine(t, s, "d", 0)
 	help.WantCountGone(t, s, d)
 }

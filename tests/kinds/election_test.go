@@ -96,7 +96,7 @@ func TestElectionRun(t *testing.T) {
 	}
 	close(stop)
 	check.Error(t, "Run", help.Receive(t, result, "Run"), help.ErrFailed)
-	help.AwaitNothingLeft(t, s, "e")
+	help.WantNothingLeft(t, s, "e")
 }
 
 // TestElectionRunIsEndedAsItsTermIsLost: the result of a term that was lost is not that of Run, also
@@ -132,7 +132,7 @@ func TestElectionRunReturnsTheErrorOfTheWork(t *testing.T) {
 	if lost := (*redlatch.LostError)(nil); runs != 1 || !errors.As(err, &lost) || lost.Name != "inner" {
 		t.Errorf("Run = %v after %d calls of the work, want the LostError of inner after 1", err, runs)
 	}
-	help.AwaitNothingLeft(t, s, "e")
+	help.WantNothingLeft(t, s, "e")
 }
 
 // TestElectionRunDoesNotSpin: every term is lost as soon as it begins, as on a server that evicts
@@ -244,7 +244,7 @@ func TestProclaimByTheLeader(t *testing.T) {
 		late := check.Value(theirs.Campaign(t.Context(), "six")).OK(t)
 		time.Sleep(time.Second)
 		check.Error(t, "Proclaim after the end", theirs.Proclaim(t.Context(), late, "expired"), redlatch.ErrNotHeld)
-		s.WantNothingLeft("e")
+		help.WantNothingLeft(t, s, "e")
 	})
 }
 

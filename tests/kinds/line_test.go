@@ -45,7 +45,7 @@ func TestBusyLineIsKept(t *testing.T) {
 		}
 		locktest.Release(t, held)
 		locktest.Release(t, help.Await(t, next))
-		help.AwaitNothingLeft(t, s, l.Name)
+		help.WantNothingLeft(t, s, l.Name)
 	})
 }
 
@@ -66,7 +66,7 @@ func TestClientsThatLeftAreForgotten(t *testing.T) {
 		locktest.Release(t, held)
 		locktest.Release(t, help.Await(t, first))
 		locktest.Release(t, help.Await(t, second))
-		help.AwaitNothingLeft(t, s, held.Name())
+		help.WantNothingLeft(t, s, held.Name())
 	})
 }
 
@@ -349,12 +349,12 @@ func TestMaxWaitersInAMixedLine(t *testing.T) {
 				}
 			}
 			waits = append(waits, help.GoAcquire(func() (*redlatch.Lease, error) { return acquire(t.Context()) }))
-			s.Queued("a", fmt.Sprint(i+1))
+			locktest.InLine(t, s, "a", i+1)
 		}
 		locktest.Release(t, held)
 		for _, next := range waits {
 			locktest.Release(t, help.Await(t, next))
 		}
-		s.WantNothingLeft("a")
+		help.WantNothingLeft(t, s, "a")
 	})
 }

@@ -445,11 +445,11 @@ func TestWantedBesideTheDead(t *testing.T) {
 			l := help.Enter(t, help.LockOf(near, kind))
 			c, process := wire.OpenMortal(t, s.Conn(), help.Sluggish())
 			dies := help.GoEnter(t.Context(), help.LockOf(c, kind))
-			s.Queued(name, "1")
+			locktest.InLine(t, s, name, 1)
 			var next <-chan help.Outcome
 			if behind {
 				next = help.GoEnter(t.Context(), help.LockOf(far, kind))
-				s.Queued(name, "2")
+				locktest.InLine(t, s, name, 2)
 			}
 			synctest.Wait() // its subscription is up
 			process.Kill()
@@ -465,7 +465,7 @@ func TestWantedBesideTheDead(t *testing.T) {
 			locktest.Release(t, help.Await(t, next))
 			_ = locktest.CloseLeaving(c)
 			help.AwaitError(t, dies)
-			s.WantNothingLeft(name)
+			help.WantNothingLeft(t, s, name)
 		}
 	})
 	t.Run("holders", func(t *testing.T) {
@@ -492,7 +492,7 @@ func TestWantedBesideTheDead(t *testing.T) {
 					help.Receive(t, l.Wanted(), "the word of a waiter")
 					locktest.Release(t, l)
 					locktest.Release(t, help.Await(t, next)) // when the lease of the dead has ended
-					s.WantNothingLeft(l.Name())
+					help.WantNothingLeft(t, s, l.Name())
 				}
 			}
 		})

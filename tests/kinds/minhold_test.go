@@ -337,7 +337,7 @@ func TestExtendToEveryKind(t *testing.T) {
 		late.Deliver(t)
 		wantLength(t, far, l, 118*time.Minute, 2*time.Hour)
 		locktest.Release(t, l)
-		help.AwaitNothingLeft(t, s, name)
+		help.WantNothingLeft(t, s, name)
 	})
 }
 

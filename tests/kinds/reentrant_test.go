@@ -52,13 +52,13 @@ func TestEntryInLineFollowsItsOwner(t *testing.T) {
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		first := check.Value(s.Client(t, redlatch.Options{}).ReentrantMutex("a").Lock(t.Context())).OK(t)
 		one, other := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
-		enter := func(ctx context.Context, c *redlatch.Client, waiting string) <-chan help.Outcome {
+		enter := func(ctx context.Context, c *redlatch.Client, waiting int) <-chan help.Outcome {
 			result := help.GoAcquire(func() (*redlatch.Lease, error) { return c.ReentrantMutex("a").Lock(ctx) })
-			s.Queued("a", waiting)
+			locktest.InLine(t, s, "a", waiting)
 			return result
 		}
 		owner := redlatch.WithOwner(t.Context(), "workflow 7")
-		outer, between, inner := enter(owner, one, "1"), enter(t.Context(), other, "2"), enter(owner, one, "3")
+		outer, between, inner := enter(owner, one, 1), enter(t.Context(), other, 2), enter(owner, one, 3)
 		locktest.Release(t, first)
 		began := time.Now()
 		a, b := help.Await(t, outer), help.Await(t, inner)
@@ -87,7 +87,7 @@ func TestEntryThatDiedIsNotCounted(t *testing.T) {
 	locktest.Release(t, leaves)
 	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "1", "count: one left, one died")
 	check.Nil(t, "ForceRelease of all entries of an owner", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "me"})))
-	help.AwaitNothingLeft(t, s, "a")
+	help.WantNothingLeft(t, s, "a")
 }
 
 // TestReentryOnAServer: two clients that share an owner by name have one entry each, however often
@@ -134,7 +134,7 @@ func TestReentryOnAServer(t *testing.T) {
 	locktest.Release(t, second)
 	asked(1, 1)
 	locktest.Release(t, help.Await(t, next))
-	help.AwaitNothingLeft(t, s, "a")
+	help.WantNothingLeft(t, s, "a")
 	check.Equal(t, seen.Count(redlatch.EventGranted), 5, "grants that were told")
 	check.Equal(t, seen.Count(redlatch.EventReleased), 5, "releases that were told")
 	check.Equal(t, seen.Count(redlatch.EventFailed), 2, "refusals that were told")

@@ -74,7 +74,7 @@ func TestPermitsThatAreShut(t *testing.T) {
 		began := time.Now()
 		locktest.Release(t, check.Value(larger.Acquire(t.Context(), 6)).OK(t))
 		check.That(t, time.Since(began) >= hold-time.Second, "all permits after %v, want that the shut ones open first", time.Since(began))
-		s.WantNothingLeft("a")
+		help.WantNothingLeft(t, s, "a")
 	})
 }
 
@@ -107,13 +107,13 @@ func TestPlaceAfterAResize(t *testing.T) {
 		c, o := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
 		held := check.Value(o.Semaphore("s", 3).Acquire(t.Context(), 3)).OK(t)
 		result := help.GoAcquire(func() (*redlatch.Lease, error) { return c.Semaphore("s", 3).Acquire(t.Context(), 1) })
-		s.Queued("s", "1")
+		locktest.InLine(t, s, "s", 1)
 		resized := check.Value(o.Semaphore("s", 3).Resize(t.Context(), 2)).OK(t)
 		s.Cut(c)
 		time.Sleep(time.Second)
 		_, err := resized.TryAcquire(t.Context(), 1) // finds a client that does not listen
 		check.Error(t, "a try", err, redlatch.ErrExhausted)
-		s.Queued("s", "0")
+		locktest.InLine(t, s, "s", 0)
 		s.Mend(c)
 		time.Sleep(10 * time.Second)
 		locktest.Release(t, held)
@@ -128,12 +128,12 @@ func TestResizeTellsWhoWantsTooMuch(t *testing.T) {
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c, o := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
 		held := check.Value(c.Semaphore("s", 3).Acquire(t.Context(), 3)).OK(t)
-		wait := func(c *redlatch.Client, permits int64, place string) <-chan help.Outcome {
+		wait := func(c *redlatch.Client, permits int64, place int) <-chan help.Outcome {
 			result := help.GoAcquire(func() (*redlatch.Lease, error) { return c.Semaphore("s", 3).Acquire(t.Context(), permits) })
-			s.Queued("s", place)
+			locktest.InLine(t, s, "s", place)
 			return result
 		}
-		three, two, one := wait(o, 3, "1"), wait(c, 2, "2"), wait(o, 1, "3")
+		three, two, one := wait(o, 3, 1), wait(c, 2, 2), wait(o, 1, 3)
 		began := time.Now()
 		check.OK(t, "Resize", check.ErrorOf(c.Semaphore("s", 3).Resize(t.Context(), 1)))
 		check.Error(t, "a wait for three", help.AwaitError(t, three), redlatch.ErrWrongKind)
@@ -141,6 +141,6 @@ func TestResizeTellsWhoWantsTooMuch(t *testing.T) {
 		check.That(t, time.Since(began) < time.Second, "both are told after %v, want at once", time.Since(began))
 		locktest.Release(t, held)
 		locktest.Release(t, help.Await(t, one))
-		s.WantNothingLeft("s")
+		help.WantNothingLeft(t, s, "s")
 	})
 }

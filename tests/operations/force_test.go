@@ -356,7 +356,7 @@ func TestNameOfWhichOnlyTheDeadWait(t *testing.T) {
 		c, dying := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
 		check.Value(dying.RWMutex("a").TryLock(t.Context())).OK(t)
 		help.GoAcquire(func() (*redlatch.Lease, error) { return dying.RWMutex("a").RLock(t.Context()) })
-		s.Queued("a", "1")
+		locktest.InLine(t, s, "a", 1)
 		looks := []struct {
 			name string
 			look func() error

@@ -598,14 +598,14 @@ func TestFirstBehindAYield(t *testing.T) {
 		lease := check.Value(c.Mutex("a").With(yield).TryLock(t.Context())).OK(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		result := help.GoLock(ctx, other.Mutex("a"))
-		s.Queued("a", "1")
+		locktest.InLine(t, s, "a", 1)
 		locktest.Release(t, lease)
 		cancel()
 		help.AwaitError(t, result)
-		s.Queued("a", "1") // what keeps the line out
+		locktest.InLine(t, s, "a", 1) // what keeps the line out
 		s.Do("SET", locktest.StateKey("a"), "another", "PX", "3600000")
 		result = help.GoLock(t.Context(), other.Mutex("a"))
-		s.Queued("a", "2")
+		locktest.InLine(t, s, "a", 2)
 		time.Sleep(yield.Yield.For + 2*time.Second)
 		s.Do("DEL", locktest.StateKey("a"))
 		freed := time.Now()

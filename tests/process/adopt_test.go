@@ -112,7 +112,7 @@ func TestAdoptWhoseRequestIsLost(t *testing.T) {
 					links[0].Harm(m, wire.None)
 					locktest.Release(t, l)
 				}
-				help.AwaitNothingLeft(t, c.Nodes[0], kind)
+				help.WantNothingLeft(t, c.Nodes[0], kind)
 				_ = client.Close()
 			}
 		}
@@ -158,7 +158,7 @@ func TestAdoptThatFails(t *testing.T) {
 					return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
 				})
 			} else {
-				help.AwaitNothingLeft(t, c.Nodes[0], kind)
+				help.WantNothingLeft(t, c.Nodes[0], kind)
 			}
 			help.WantOver(t, c.Far, text)
 			c.Nodes[0].Do("DEL", locktest.StateKey(kind)) // the window of the run
@@ -205,7 +205,7 @@ func TestDetachWhileAnExtendIsUnderWay(t *testing.T) {
 		wantDetached(t, l)
 		check.Equal(t, adopted.Token(), token, "the token")
 		locktest.Release(t, adopted)
-		s.WantNothingLeft(l.Name())
+		help.WantNothingLeft(t, s, l.Name())
 	})
 }
 
@@ -226,7 +226,7 @@ func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 			check.Equal(t, node.Do("EXISTS", locktest.StateKey("a")), "1", "the lease at node %d of %d", i, nodes)
 		}
 		locktest.Release(t, help.Adopt(t, c.Far, text))
-		help.AwaitNothingLeft(t, c.Nodes[0], "a")
+		help.WantNothingLeft(t, c.Nodes[0], "a")
 	}
 }
 
@@ -269,7 +269,7 @@ func TestAdoptOnce(t *testing.T) {
 		all.Wait()
 		check.Must(t, len(leases) == 1, "%d leases from one text, want 1", len(leases))
 		locktest.Release(t, leases[0])
-		help.AwaitNothingLeft(t, s, leases[0].Name())
+		help.WantNothingLeft(t, s, leases[0].Name())
 	})
 }
 
@@ -286,7 +286,7 @@ func TestAdoptWhatIsOver(t *testing.T) {
 			if kind == "reader" {
 				check.OK(t, "RLock beside it", check.ErrorOf(c.RWMutex(kind).RLock(t.Context())))
 				help.GoAcquire(func() (*redlatch.Lease, error) { return c.RWMutex(kind).Lock(t.Context()) })
-				s.Queued(kind, "1")
+				locktest.InLine(t, s, kind, 1)
 			}
 			help.WantOver(t, other, text)
 			l := check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: time.Second, MaxWaiters: 1})).From(t, "Adopt of a "+kind)
@@ -300,7 +300,7 @@ func TestAdoptWhatIsOver(t *testing.T) {
 			text := detached(t, c, kind)
 			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), kind, redlatch.ForceOptions{})))
 			help.WantOver(t, c, text)
-			s.WantNothingLeft(kind)
+			help.WantNothingLeft(t, s, kind)
 			another := c.RWMutex(kind).Lock
 			if kind != "election" {
 				another = func(ctx context.Context) (*redlatch.Lease, error) { return c.Election(kind).Campaign(ctx, "x") }
@@ -309,7 +309,7 @@ func TestAdoptWhatIsOver(t *testing.T) {
 			err := check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{}))
 			check.Error(t, fmt.Sprintf("Adopt of a %s whose name is in use for something else", kind), err, redlatch.ErrWrongKind)
 			locktest.Release(t, l)
-			s.WantNothingLeft(kind)
+			help.WantNothingLeft(t, s, kind)
 		})
 	}
 }
@@ -473,7 +473,7 @@ func TestAdoptRWMutex(t *testing.T) {
 	check.Must(t, err == nil, "a reader beside one that was the writer: %v", err)
 	locktest.Release(t, beside)
 	locktest.Release(t, reader)
-	help.AwaitNothingLeft(t, s, "a")
+	help.WantNothingLeft(t, s, "a")
 }
 
 // TestAdoptReentrantEntry: one of several entries goes on elsewhere, and its owner enters again
@@ -492,7 +492,7 @@ func TestAdoptReentrantEntry(t *testing.T) {
 	for _, l := range []*redlatch.Lease{outer, again, inner} {
 		locktest.Release(t, l)
 	}
-	help.AwaitNothingLeft(t, s, "a")
+	help.WantNothingLeft(t, s, "a")
 }
 
 // TestDetachAtTheDepth: an entry that goes on elsewhere is none more, so it needs no room below the bound
@@ -529,8 +529,8 @@ func TestAdoptMulti(t *testing.T) {
 	for _, text := range texts {
 		locktest.Release(t, help.Adopt(t, other, text))
 	}
-	help.AwaitNothingLeft(t, s, "a")
-	help.AwaitNothingLeft(t, s, "b")
+	help.WantNothingLeft(t, s, "a")
+	help.WantNothingLeft(t, s, "b")
 }
 
 // TestAdoptWhileFull: a server without memory takes no new locks, and those that it has can go on
@@ -546,7 +546,7 @@ func TestAdoptWhileFull(t *testing.T) {
 		check.That(t, l.Token() == token, "token %d, want %d", l.Token(), token)
 		locktest.Release(t, l)
 		mend()
-		help.AwaitNothingLeft(t, s, l.Name())
+		help.WantNothingLeft(t, s, l.Name())
 	})
 }
 
@@ -603,7 +603,7 @@ func TestShorterLeaseIsTold(t *testing.T) {
 				holder, waiter, taker := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
 				l := locktest.Lock(t, holder.Mutex("a"))
 				result := help.GoLock(t.Context(), waiter.Mutex("a"))
-				s.Queued("a", "1")
+				locktest.InLine(t, s, "a", 1)
 				check.OK(t, name, take(t, taker, l))
 				began := time.Now()
 				s.Cut(taker)
@@ -653,7 +653,7 @@ func TestAdoptRefusesWhatTheKindRefuses(t *testing.T) {
 			if kind == "job" { // whose window goes on
 				check.That(t, !help.RunJob(t, trial.Hourly(c, kind), nil), "another run began in the window of one that was adopted")
 			} else {
-				s.WantNothingLeft(kind)
+				help.WantNothingLeft(t, s, kind)
 			}
 		})
 	}

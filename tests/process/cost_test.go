@@ -41,7 +41,7 @@ func TestCrashedWaiterOfAFreeLockCostsNothing(t *testing.T) {
 					s.Do("DEL", locktest.StateKey(waiter.Name), help.InsideKey(waiter.Name), help.BitsKey(waiter.Name)) // its lease is over
 					l := kindtest.Locks(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), way)[kind]
 					help.WantFree(t, l, way)
-					help.AwaitNothingLeft(t, s, l.Name)
+					help.WantNothingLeft(t, s, l.Name)
 				})
 			}
 		}

@@ -25,7 +25,7 @@ func TestAdoptAfterKill(t *testing.T) {
 		l := help.Adopt(t, locktest.Open(t, s.URL(), help.Sluggish()), r.Text)
 		check.That(t, l.Token() == r.Token, "token %d, want %d", l.Token(), r.Token)
 		locktest.Release(t, l)
-		help.AwaitNothingLeft(t, s, l.Name())
+		help.WantNothingLeft(t, s, l.Name())
 	})
 }
 

@@ -53,7 +53,7 @@ func TestEveryKindLostReplies(t *testing.T) {
 		check.Nil(t, "Release", help.Receive(t, released, "the release"))
 		check.That(t, successor.Token() > token && successor.Held(), "the successor has token %d after %d, held %t", successor.Token(), token, successor.Held())
 		locktest.Release(t, successor)
-		help.AwaitNothingLeft(t, s, l.Name)
+		help.WantNothingLeft(t, s, l.Name)
 	})
 }
 
@@ -143,9 +143,9 @@ func TestLostReplyToTryLockIsAdopted(t *testing.T) {
 // heartbeat, and before its lease is over.
 func TestSilentConnectionOfAWaiter(t *testing.T) {
 	t.Parallel()
-	wire.EachWay(t, func(t *testing.T, openBehind func(*wire.NAT, redlatch.Options) *redlatch.Client) {
+	wire.EachWay(t, func(t *testing.T, openBehind func(*wire.Proxy, redlatch.Options) *redlatch.Client) {
 		s := redistest.Start(t)
-		n := wire.StartNAT(t, s)
+		n := wire.StartProxy(t, s)
 		// A lease that is granted to a waiter lasts three heartbeats at first.
 		o := redlatch.Options{Heartbeat: 3 * time.Second, Lock: redlatch.LockOptions{TTL: help.Lasting}}
 		a, b := locktest.Open(t, s.URL(), o), openBehind(n, o)
@@ -207,11 +207,11 @@ func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 			check.Nil(t, "Extend after a hand-over", lease.Extend(t.Context()))
 			check.Nil(t, "Release after a hand-over", lease.Release(t.Context()))
 		}
-		help.AwaitNothingLeft(t, s, one.Name)
+		help.WantNothingLeft(t, s, one.Name)
 		mend()
 		for _, l := range []kindtest.Lock{new1, new2} {
 			help.InsistRelease(t, help.InsistLock(t, l.Acquire))
-			help.AwaitNothingLeft(t, s, l.Name)
+			help.WantNothingLeft(t, s, l.Name)
 		}
 	})
 }
@@ -252,7 +252,7 @@ func TestEveryKindServerForgets(t *testing.T) {
 					locktest.Release(t, l)
 				}
 				help.WantLost(t, held)
-				help.AwaitNothingLeft(t, s, held.Name())
+				help.WantNothingLeft(t, s, held.Name())
 			})
 		})
 	}

@@ -30,7 +30,7 @@ func TestCountDownTellsItsWaiters(t *testing.T) {
 				waits = append(waits, help.GoAwait(t.Context(), c.CountDownLatch("d")))
 			}
 		}
-		help.WantWaiters(t, s, "d", len(waits))
+		locktest.InLine(t, s, "d", len(waits))
 		info, err := clients[1].Inspect(t.Context(), "d")
 		if err != nil || info.Kind != "countdown" || info.Count != 2 || info.Size != 2 || len(info.Waiters) != len(waits) ||
 			len(info.Holders) != 0 || info.Remaining <= 0 || info.Remaining > help.Lasting || info.Abandoned() {
@@ -53,7 +53,7 @@ func TestCountDownTellsItsWaiters(t *testing.T) {
 			check.Nil(t, "Await", help.Receive(t, w, "a wait"))
 		}
 		check.Nil(t, "Await at zero", d.Await(t.Context()))
-		help.WantWaiters(t, s, "d", 0)
+		locktest.InLine(t, s, "d", 0)
 	}
 	help.WantCountGone(t, s, d)
 }
@@ -68,7 +68,7 @@ func wantToldAll(t *testing.T, s *redistest.Server, clients []*redlatch.Client) 
 	for _, c := range clients {
 		waits = append(waits, help.GoAwait(t.Context(), c.CountDownLatch(name)))
 	}
-	help.WantWaiters(t, s, name, len(waits))
+	locktest.InLine(t, s, name, len(waits))
 	help.CountDown(t, clients[0].CountDownLatch(name), 0)
 	for _, w := range waits {
 		check.Nil(t, "Await", help.Receive(t, w, "a wait"))
@@ -270,7 +270,7 @@ func TestReadersAreLetInTogether(t *testing.T) {
 	w := help.Await(t, next)
 	locktest.Release(t, w)
 	locktest.Release(t, help.Await(t, late))
-	help.AwaitNothingLeft(t, s, "a")
+	help.WantNothingLeft(t, s, "a")
 }
 
 // TestSlots: an instance gets its slot back, a released slot is free at once, one whose holder

@@ -119,17 +119,20 @@ func StateKey(name string) string { return "redlatch:" + name }
 // SiblingKey is another key of a name, under the default prefix: "queue", "fence" and so on.
 func SiblingKey(name, suffix string) string { return "{redlatch:" + name + "}:" + suffix }
 
+// Doer sends a command to a server, and returns the reply as text.
+type Doer interface{ Do(args ...string) string }
+
 // InLine waits until n tickets are in line for a name.
-func InLine(t Reporter, s *redistest.Server, name string, n int) {
+func InLine(t Reporter, s Doer, name string, n int) {
 	t.Helper()
 	Eventually(t, "so many in line for "+name, func() bool { return len(Line(s, name)) == n })
 }
 
 // Line returns the owners in line for a name, first come first.
-func Line(s *redistest.Server, name string) []string { return Tickets(s, SiblingKey(name, "queue")) }
+func Line(s Doer, name string) []string { return Tickets(s, SiblingKey(name, "queue")) }
 
 // Tickets returns the owners in line, first come first, by the key of the line.
-func Tickets(s *redistest.Server, key string) []string {
+func Tickets(s Doer, key string) []string {
 	var owners []string
 	for ticket := range strings.Lines(s.Do("ZRANGE", key, "0", "-1")) {
 		ticket = strings.TrimSuffix(ticket, "\n")

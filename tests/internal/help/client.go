@@ -176,7 +176,7 @@ func AwaitHolder(t locktest.Reporter, s *redistest.Server, name string) (owner s
 }
 
 // AwaitFree waits until Redis has no holder of a name.
-func AwaitFree(t locktest.Reporter, s *redistest.Server, name string) {
+func AwaitFree(t locktest.Reporter, s locktest.Doer, name string) {
 	t.Helper()
 	locktest.Eventually(t, name+" is free", func() bool { return s.Do("EXISTS", locktest.StateKey(name)) == "0" })
 }

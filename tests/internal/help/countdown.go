@@ -2,7 +2,6 @@ package help
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/redlatch/redlatch"
@@ -48,12 +47,6 @@ func GoAwait(ctx context.Context, d *redlatch.CountDownLatch) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- d.Await(ctx) }()
 	return result
-}
-
-// WantWaiters waits until so many wait for a count, by what Redis says.
-func WantWaiters(t locktest.Reporter, s *redistest.Server, name string, n int) {
-	t.Helper()
-	locktest.Eventually(t, fmt.Sprintf("%d waiters", n), func() bool { return s.Do("ZCARD", QueueKey(name)) == fmt.Sprint(n) })
 }
 
 // WantCountGone deletes a count and checks that nothing of the name is left, but for the fence.

@@ -76,7 +76,7 @@ func WantSuccessor(t *testing.T, s *redistest.Server, next <-chan Outcome, token
 	l := Await(t, next)
 	check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
 	locktest.Release(t, l)
-	AwaitNothingLeft(t, s, l.Name())
+	WantNothingLeft(t, s, l.Name())
 }
 
 // ErrFailed is what work returns that fails.

@@ -1,21 +1,13 @@
 package help
 
 import (
-	"testing"
-
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-// AwaitNothingLeft waits until nothing is left of a name but what outlives it on purpose.
-func AwaitNothingLeft(t *testing.T, s *redistest.Server, name string) {
-	t.Helper()
-	WantNothingLeft(t, s, name)
-}
-
-// WantNothingLeft checks that of all that redlatch kept in Redis only fences and the records of
-// clients are left.
-func WantNothingLeft(t locktest.Reporter, s *redistest.Server, names ...string) {
+// WantNothingLeft waits until of all that redlatch kept of these names only fences are left, and the
+// records of clients.
+func WantNothingLeft(t locktest.Reporter, s locktest.Doer, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		locktest.Eventually(t, "nothing is left of "+name, func() bool {

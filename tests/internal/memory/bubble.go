@@ -53,33 +53,13 @@ func (s *Server) Do(args ...string) string {
 	return r.Reply.Text
 }
 
-// AwaitFree waits until a mutex is free.
-func (s *Server) AwaitFree(name string) {
-	s.t.Helper()
-	locktest.Eventually(s.t, name+" is free", func() bool { return s.Do("EXISTS", locktest.StateKey(name)) == "0" })
-}
-
-// Queued waits until n are in line for a name.
-func (s *Server) Queued(name string, n string) {
-	s.t.Helper()
-	locktest.Eventually(s.t, n+" in line for "+name, func() bool { return s.Do("ZCARD", help.QueueKey(name)) == n })
-}
-
-// WantNothingLeft waits until nothing is left of a name but what outlives it on purpose.
-func (s *Server) WantNothingLeft(name string) {
-	s.t.Helper()
-	locktest.Eventually(s.t, "nothing is left of "+name, func() bool {
-		return s.Do("EXISTS", locktest.StateKey(name), help.QueueKey(name), help.ClientsKey(name), help.InsideKey(name), help.BitsKey(name)) == "0"
-	})
-}
-
 // Hearing has a client wait once, so that its subscription is up.
 func (s *Server) Hearing(c *redlatch.Client) {
 	s.t.Helper()
 	name := "hearing " + c.ID()
 	s.Do("SET", locktest.StateKey(name), "somebody")
 	result := help.GoLock(s.t.Context(), c.Mutex(name))
-	s.Queued(name, "1") // which it asks for when it listens
+	locktest.InLine(s.t, s, name, 1) // which it asks for when it listens
 	s.Do("DEL", locktest.StateKey(name))
 	locktest.Release(s.t, help.Await(s.t, result))
 }

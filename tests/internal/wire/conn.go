@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,13 +61,6 @@ type Mortal struct {
 	Kill      context.CancelFunc
 }
 
-// newMortal returns a connection that lives until it is killed.
-func newMortal(over conn.Conn) *Mortal {
-	m := &Mortal{Conn: over}
-	m.life, m.Kill = context.WithCancel(context.Background())
-	return m
-}
-
 // Eval implements [conn.Conn].
 func (m *Mortal) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	if m.life.Err() == nil {
@@ -95,7 +87,8 @@ func (m *Mortal) Close() error { return nil }
 func OpenMortal(t locktest.Reporter, over conn.Conn, o redlatch.Options) (*redlatch.Client, *Mortal) {
 	t.Helper()
 	o.RequestTimeout = locktest.Patience // nothing is given up because the machine is busy
-	process := newMortal(over)
+	process := &Mortal{Conn: over}
+	process.life, process.Kill = context.WithCancel(context.Background())
 	c, err := redlatch.New(process, o)
 	check.Must(t, err == nil, "New: %v", err)
 	t.Cleanup(func() { _ = c.Close() })
@@ -184,53 +177,28 @@ func Runs(calls []conn.Call, ending string) bool {
 	return slices.ContainsFunc(calls, func(c conn.Call) bool { return strings.HasSuffix(c.Script.Name, ending) })
 }
 
-// Gated is a connection that lets the first request with a script wait, or the reply to it.
+// Gated is a connection that lets the reply to the first request with a script wait.
 type Gated struct {
 	conn.Conn
 	Script  string
-	reply   bool
-	Arrived chan struct{} // closed when the request is there, or the reply
+	Arrived chan struct{} // closed when the reply is there
 	Open    chan struct{} // to be closed for it to go on
 	once    sync.Once
 }
 
-// NewGated returns a connection that lets the reply to the first request with a script wait.
+// NewGated returns a connection with a gate that is shut.
 func NewGated(over conn.Conn, script string) *Gated {
-	return &Gated{Conn: over, Script: script, reply: true, Arrived: make(chan struct{}), Open: make(chan struct{})}
+	return &Gated{Conn: over, Script: script, Arrived: make(chan struct{}), Open: make(chan struct{})}
 }
 
 // Eval implements [conn.Conn].
 func (g *Gated) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if calls[0].Script.Name != g.Script {
-		return g.Conn.Eval(ctx, calls...)
-	}
-	if !g.reply {
-		g.wait()
-		return g.Conn.Eval(ctx, calls...)
-	}
 	results := g.Conn.Eval(ctx, calls...)
-	g.wait()
-	return results
-}
-
-func (g *Gated) wait() {
-	g.once.Do(func() {
-		close(g.Arrived)
-		<-g.Open
-	})
-}
-
-// Muted is a connection that loses the replies to one script.
-type Muted struct {
-	conn.Conn
-	Script atomic.Value // string; "" for none
-}
-
-// Eval implements [conn.Conn].
-func (m *Muted) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := m.Conn.Eval(ctx, calls...)
-	if calls[0].Script.Name == m.Script.Load() {
-		return Failing(len(calls), errors.New("connection lost"))
+	if calls[0].Script.Name == g.Script {
+		g.once.Do(func() {
+			close(g.Arrived)
+			<-g.Open
+		})
 	}
 	return results
 }
@@ -288,25 +256,3 @@ var CommandOf = conn.NewScript("command of a test", `local function text(reply)
   return table.concat(lines, '\n')
 end
 return text(redis.call(unpack(ARGV)))`)
-
-// Airport is a connection that counts the requests under way, and lets none through before its gate
-// opens.
-type Airport struct {
-	conn.Conn
-	Gate  chan struct{}
-	aloft atomic.Int64
-	Most  atomic.Int64 // of them at once
-}
-
-// Eval implements [conn.Conn].
-func (a *Airport) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	n := a.aloft.Add(int64(len(calls)))
-	defer a.aloft.Add(-int64(len(calls)))
-	for most := a.Most.Load(); n > most && !a.Most.CompareAndSwap(most, n); most = a.Most.Load() {
-	}
-	select {
-	case <-a.Gate:
-	case <-ctx.Done():
-	}
-	return a.Conn.Eval(ctx, calls...)
-}

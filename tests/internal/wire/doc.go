@@ -2,7 +2,6 @@
 //
 //	conn       of one client: requests that wait, replies and messages that are lost
 //	lossy      requests that meet mishaps, by their number
-//	nat        clients behind a proxy that forgets connections
 //	proxy      TCP: cut, delayed, swallowed, silent without a reset
 //	straggler  requests that arrive when all is over
 package wire

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -126,7 +127,8 @@ func (p *Proxy) Heal() {
 	clear(p.swallows)
 }
 
-// Forget makes every connection silent for ever, without a reset. New ones are fine.
+// Forget makes every connection silent for ever, without a reset, as a NAT does that forgets them, or
+// a host that loses its power. New ones are fine.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -292,4 +294,27 @@ func Links(t testing.TB, nodes []*redistest.Server) (proxies []*Proxy, urls []st
 		proxies, urls = append(proxies, p), append(urls, p.URL())
 	}
 	return proxies, urls
+}
+
+// EachWay runs a test with a client that sends little, whose connection rueidis reads when it
+// expects a reply, with a client that has sent much at once, whose connection it reads all the time,
+// and with a client that has sent much one by one, which has a connection for single requests.
+func EachWay(t *testing.T, test func(t *testing.T, open func(*Proxy, redlatch.Options) *redlatch.Client)) {
+	ways := map[string]struct{ times, atOnce int }{"Lone": {1, 1}, "Busy": {1, 64}, "Lane": {200, 1}}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, func(p *Proxy, o redlatch.Options) *redlatch.Client {
+				c := locktest.Open(t, p.URL(), o)
+				for range way.times {
+					var all sync.WaitGroup
+					for i := range way.atOnce {
+						all.Go(func() { locktest.Release(t, locktest.Lock(t, c.Mutex("warm "+strconv.Itoa(i)))) })
+					}
+					all.Wait()
+				}
+				return c
+			})
+		})
+	}
 }
