@@ -18,12 +18,12 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	record "github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -364,8 +364,8 @@ func takeSlot(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
 }
 
 func takeElection(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
-	e := c.Election("election")
-	l, err := either(wait, trial.Standing(e.Campaign), trial.Standing(e.TryCampaign))(ctx)
+	e := kindtest.Of(c, "election", "election")
+	l, err := either(wait, e.Acquire, e.Try)(ctx)
 	return taken(l, err, record.Event{})
 }
 

@@ -27,28 +27,42 @@ func Kinds() []string {
 
 // Locks is one lock of each of [Kinds], in that order, of a client. Their names are the prefix and
 // the kind.
-func Locks(c *redlatch.Client, prefix string) []Lock {
-	mutex, reentrant := c.Mutex(prefix+"mutex"), c.ReentrantMutex(prefix+"reentrant")
-	rw, semaphore := c.RWMutex(prefix+"rwmutex"), c.Semaphore(prefix+"semaphore", 3)
-	slots, election := c.SlotPool(prefix+"slotpool", 1, redlatch.SlotOptions{Instance: "i"}), c.Election(prefix+"election")
-	permits := func(ask func(context.Context, int64) (*redlatch.Lease, error)) func(context.Context) (*redlatch.Lease, error) {
-		return func(ctx context.Context) (*redlatch.Lease, error) { return ask(ctx, 2) }
-	}
-	campaign := func(ask func(context.Context, string) (*redlatch.Lease, error)) func(context.Context) (*redlatch.Lease, error) {
-		return func(ctx context.Context) (*redlatch.Lease, error) { return ask(ctx, "candidate") }
-	}
-	all := []Lock{
-		{Acquire: mutex.Lock, Try: mutex.TryLock},
-		{Acquire: reentrant.Lock, Try: reentrant.TryLock},
-		{Acquire: rw.Lock, Try: rw.TryLock},
-		{Acquire: permits(semaphore.Acquire), Try: permits(semaphore.TryAcquire)},
-		{Acquire: slot(slots.Acquire), Try: slot(slots.TryAcquire)},
-		{Acquire: campaign(election.Campaign), Try: campaign(election.TryCampaign)},
-	}
-	for i, kind := range Kinds() {
-		all[i].Kind, all[i].Name = kind, prefix+kind
+func Locks(c *redlatch.Client, prefix string) (all []Lock) {
+	for _, kind := range Kinds() {
+		all = append(all, Of(c, kind, prefix+kind))
 	}
 	return all
+}
+
+// Of is a lock of one of [Kinds], of a client.
+func Of(c *redlatch.Client, kind, name string) Lock {
+	l := Lock{Kind: kind, Name: name}
+	switch kind {
+	case "mutex":
+		m := c.Mutex(name)
+		l.Acquire, l.Try = m.Lock, m.TryLock
+	case "reentrant":
+		m := c.ReentrantMutex(name)
+		l.Acquire, l.Try = m.Lock, m.TryLock
+	case "rwmutex":
+		m := c.RWMutex(name)
+		l.Acquire, l.Try = m.Lock, m.TryLock
+	case "semaphore":
+		s := c.Semaphore(name, 3)
+		l.Acquire, l.Try = asking(s.Acquire, 2), asking(s.TryAcquire, 2)
+	case "slotpool":
+		p := c.SlotPool(name, 1, redlatch.SlotOptions{Instance: "i"})
+		l.Acquire, l.Try = slot(p.Acquire), slot(p.TryAcquire)
+	case "election":
+		e := c.Election(name)
+		l.Acquire, l.Try = asking(e.Campaign, "candidate"), asking(e.TryCampaign, "candidate")
+	}
+	return l
+}
+
+// asking asks for that.
+func asking[T any](ask func(context.Context, T) (*redlatch.Lease, error), that T) func(context.Context) (*redlatch.Lease, error) {
+	return func(ctx context.Context) (*redlatch.Lease, error) { return ask(ctx, that) }
 }
 
 // slot asks for a slot and returns its lease.

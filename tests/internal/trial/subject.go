@@ -6,6 +6,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
@@ -50,74 +51,37 @@ func alone(of func(c *redlatch.Client, name string) acquirer) Acquisition {
 	}
 }
 
+// ofKind is a kind of [kindtest.Kinds].
+func ofKind(kind string) Subject {
+	return Subject{
+		Kind: kind,
+		Try:  alone(func(c *redlatch.Client, name string) acquirer { return kindtest.Of(c, kind, name).Try }),
+		Wait: alone(func(c *redlatch.Client, name string) acquirer { return kindtest.Of(c, kind, name).Acquire }),
+	}
+}
+
 // Subjects returns the kinds of locks that trials try.
 func Subjects() []Subject {
-	type client = *redlatch.Client
-	pool := func(c client, n string) *redlatch.SlotPool {
-		return c.SlotPool(n, 1, redlatch.SlotOptions{Instance: "i"})
+	writer, semaphore := ofKind("rwmutex"), ofKind("semaphore")
+	writer.Kind = "writer"
+	semaphore.probe = alone(func(c *redlatch.Client, name string) acquirer {
+		return func(ctx context.Context) (*redlatch.Lease, error) { return c.Semaphore(name, 3).TryAcquire(ctx, 3) }
+	})
+	reader := Subject{
+		Kind: "reader", probe: writer.Try,
+		Try:  alone(func(c *redlatch.Client, name string) acquirer { return c.RWMutex(name).TryRLock }),
+		Wait: alone(func(c *redlatch.Client, name string) acquirer { return c.RWMutex(name).RLock }),
 	}
-	write := alone(func(c client, n string) acquirer { return c.RWMutex(n).TryLock })
 	return []Subject{
-		{
-			Kind: "mutex",
-			Try:  alone(func(c client, n string) acquirer { return c.Mutex(n).TryLock }),
-			Wait: alone(func(c client, n string) acquirer { return c.Mutex(n).Lock }),
-		},
-		{
-			Kind: "slotpool",
-			Try:  alone(func(c client, n string) acquirer { return slotted(pool(c, n).TryAcquire) }),
-			Wait: alone(func(c client, n string) acquirer { return slotted(pool(c, n).Acquire) }),
-		},
-		{
-			Kind: "election",
-			Try:  alone(func(c client, n string) acquirer { return Standing(c.Election(n).TryCampaign) }),
-			Wait: alone(func(c client, n string) acquirer { return Standing(c.Election(n).Campaign) }),
-		},
-		{
-			Kind: "reentrant",
-			Try:  alone(func(c client, n string) acquirer { return c.ReentrantMutex(n).TryLock }),
-			Wait: alone(func(c client, n string) acquirer { return c.ReentrantMutex(n).Lock }),
-		},
+		ofKind("mutex"), ofKind("slotpool"), ofKind("election"), ofKind("reentrant"),
 		{Kind: "reentrant twice", Try: nested((*redlatch.ReentrantMutex).TryLock), Wait: nested((*redlatch.ReentrantMutex).Lock)},
-		{Kind: "writer", Try: write, Wait: alone(func(c client, n string) acquirer { return c.RWMutex(n).Lock })},
-		{
-			Kind: "reader", probe: write,
-			Try:  alone(func(c client, n string) acquirer { return c.RWMutex(n).TryRLock }),
-			Wait: alone(func(c client, n string) acquirer { return c.RWMutex(n).RLock }),
-		},
-		{
-			Kind: "semaphore", probe: Permits((*redlatch.Semaphore).TryAcquire, 3),
-			Try: Permits((*redlatch.Semaphore).TryAcquire, 2), Wait: Permits((*redlatch.Semaphore).Acquire, 2),
-		},
+		writer, reader, semaphore,
 		{Kind: "multi", Try: both((*redlatch.MultiMutex).TryLock), Wait: both((*redlatch.MultiMutex).Lock)},
 	}
 }
 
 // QuorumSubjects is those of the subjects that a quorum can have.
 func QuorumSubjects() []Subject { return Subjects()[:3] }
-
-// slotted acquires a slot and keeps its lease.
-func slotted(acquire func(context.Context) (*redlatch.Slot, error)) acquirer {
-	return func(ctx context.Context) (*redlatch.Lease, error) {
-		slot, err := acquire(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return slot.Lease, nil
-	}
-}
-
-// Standing campaigns with a value.
-func Standing(campaign func(context.Context, string) (*redlatch.Lease, error)) acquirer {
-	return func(ctx context.Context) (*redlatch.Lease, error) { return campaign(ctx, "candidate") }
-}
-
-// Permits takes k of 3.
-func Permits(take func(*redlatch.Semaphore, context.Context, int64) (*redlatch.Lease, error), k int64) Acquisition {
-	return alone(func(c *redlatch.Client, name string) acquirer {
-		return func(ctx context.Context) (*redlatch.Lease, error) { return take(c.Semaphore(name, 3), ctx, k) }
-	})
-}
 
 // nested enters a reentrant mutex twice.
 func nested(enter func(*redlatch.ReentrantMutex, context.Context) (*redlatch.Lease, error)) Acquisition {

@@ -17,9 +17,8 @@ import (
 // Room is a latch with room for one more, beside a holder, but not for what [kindtest.Locks] asks
 // for.
 type Room struct {
-	kind      int // of kindtest.Kinds
-	hold      func(context.Context, *redlatch.Client, string) (*redlatch.Lease, error)
-	wait, try func(context.Context, *redlatch.Client, string) (*redlatch.Lease, error)
+	kind            int // of kindtest.Kinds
+	hold, wait, try func(context.Context, *redlatch.Client, string) (*redlatch.Lease, error)
 }
 
 // Rooms is a rwmutex that is read, and a semaphore with one permit of three left. A worker process
@@ -28,23 +27,18 @@ func Rooms() map[string]Room {
 	read := func(ctx context.Context, c *redlatch.Client, name string) (*redlatch.Lease, error) {
 		return c.RWMutex(name).RLock(ctx)
 	}
-	return map[string]Room{
-		"rwmutex": {2, read, read, func(ctx context.Context, c *redlatch.Client, name string) (*redlatch.Lease, error) {
-			return c.RWMutex(name).TryRLock(ctx)
-		}},
-		"semaphore": {
-			3,
-			func(ctx context.Context, c *redlatch.Client, name string) (*redlatch.Lease, error) {
-				return c.Semaphore(name, 3).Acquire(ctx, 2)
-			},
-			func(ctx context.Context, c *redlatch.Client, name string) (*redlatch.Lease, error) {
-				return c.Semaphore(name, 3).Acquire(ctx, 1)
-			},
-			func(ctx context.Context, c *redlatch.Client, name string) (*redlatch.Lease, error) {
-				return c.Semaphore(name, 3).TryAcquire(ctx, 1)
-			},
-		},
+	tryRead := func(ctx context.Context, c *redlatch.Client, name string) (*redlatch.Lease, error) {
+		return c.RWMutex(name).TryRLock(ctx)
 	}
+	acquire := func(permits int64) func(context.Context, *redlatch.Client, string) (*redlatch.Lease, error) {
+		return func(ctx context.Context, c *redlatch.Client, name string) (*redlatch.Lease, error) {
+			return c.Semaphore(name, 3).Acquire(ctx, permits)
+		}
+	}
+	try := func(ctx context.Context, c *redlatch.Client, name string) (*redlatch.Lease, error) {
+		return c.Semaphore(name, 3).TryAcquire(ctx, 1)
+	}
+	return map[string]Room{"rwmutex": {2, read, read, tryRead}, "semaphore": {3, acquire(2), acquire(1), try}}
 }
 
 // Lock is the room as a lock, for a client.
