@@ -135,9 +135,7 @@ func TestSuspendedWaiterThatIsServedCostsItsHorizon(t *testing.T) {
 				l := kindtest.Locks(locktest.Open(t, s.URL(), help.Beats(heartbeat)), way)[kind]
 				held := help.Enter(t, l)
 				stuck := worker.Start(t, worker.Job{URL: s.URL(), Name: l.Name, Kind: kind, TTL: ttl, Heartbeat: heartbeat})
-				locktest.Eventually(t, "the worker waits and listens", func() bool {
-					return len(locktest.Line(s, l.Name)) == 1 && strings.Contains(s.Do("PUBSUB", "CHANNELS"), stuck.Client)
-				})
+				stuck.Waits(s, l.Name)
 				stuck.Suspend()
 				locktest.Release(t, held)
 				began := time.Now()
@@ -213,21 +211,6 @@ func TestCrashedWaiterInAClusterCostsNothing(t *testing.T) {
 	locktest.Release(t, held)
 }
 
-// TestKilledHolderCostsItsRemainingTTL: an unlock that never comes must not leave waiters asleep
-// (redisson#3730, #3829, #763).
-func TestKilledHolderCostsItsRemainingTTL(t *testing.T) {
-	t.Parallel()
-	const ttl = 2 * time.Second
-	s := redistest.Start(t)
-	holder := worker.Start(t, worker.Job{URL: s.URL(), Name: "a", TTL: ttl, Heartbeat: time.Minute})
-	token := holder.Next().Token
-	// The heartbeat and its own TTL are long, so it is the holder's TTL that wakes the waiter.
-	result := help.GoLock(t.Context(), locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	holder.Kill()
-	help.WantNext(t, result, token)
-}
-
 // TestSuspendedWaiterCostsItsHorizon has the first in line be granted without being able to use it:
 // its connection is open, so publishing to it succeeds, and it never acts.
 func TestSuspendedWaiterCostsItsHorizon(t *testing.T) {
@@ -239,9 +222,7 @@ func TestSuspendedWaiterCostsItsHorizon(t *testing.T) {
 	c := locktest.Open(t, s.URL(), o)
 	held := locktest.Lock(t, c.Mutex("a"))
 	stuck := worker.Start(t, worker.Job{URL: s.URL(), Name: "a", TTL: help.Lasting, Heartbeat: heartbeat})
-	locktest.Eventually(t, "the worker waits and listens", func() bool {
-		return len(locktest.Line(s, "a")) == 1 && strings.Contains(s.Do("PUBSUB", "CHANNELS"), stuck.Client)
-	})
+	stuck.Waits(s, "a")
 	result := help.GoLock(t.Context(), c.Mutex("a"))
 	locktest.InLine(t, s, "a", 2)
 	stuck.Suspend()
@@ -316,9 +297,7 @@ func TestKilledWaiterIsSkippedByAUserWhoMayNotAsk(t *testing.T) {
 	result := help.GoLock(t.Context(), c.Mutex("a"))
 	locktest.InLine(t, s, "a", 2)
 	dead.Kill()
-	locktest.Eventually(t, "the server sees the connection closed", func() bool {
-		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), dead.Client)
-	})
+	help.AwaitGone(t, s, dead.Client)
 	locktest.Release(t, held)
 	locktest.Release(t, help.Await(t, result))
 	help.AwaitFree(t, s, "a")

@@ -57,8 +57,14 @@ func (r Room) Behind(t *testing.T, s *redistest.Server, name string, heartbeat t
 	held := check.Value(r.hold(t.Context(), locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), name)).OK(t)
 	t.Cleanup(func() { locktest.Release(t, held) })
 	w := Start(t, Job{URL: s.URL(), Name: name, Kind: r.kind, TTL: help.Lasting, Heartbeat: heartbeat})
-	locktest.Eventually(t, "the worker waits and listens", func() bool {
+	w.Waits(s, name)
+	return w
+}
+
+// Waits returns when the worker is alone in line for a name, and listens.
+func (w *Worker) Waits(s *redistest.Server, name string) {
+	w.t.Helper()
+	locktest.Eventually(w.t, "the worker waits and listens", func() bool {
 		return len(locktest.Line(s, name)) == 1 && strings.Contains(s.Do("PUBSUB", "CHANNELS"), w.Client)
 	})
-	return w
 }
