@@ -36,6 +36,7 @@ func TestTableTellsWhereRedlatchLoses(t *testing.T) {
 	})
 	r := &report{}
 	r.put(few)
+	check.OK(t, "plots", r.plots(t.TempDir()))
 	rows := r.raw(p, form{})
 	cell := func(system, title string) string {
 		for _, row := range rows[1:] {

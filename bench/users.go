@@ -1,7 +1,16 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"sort"
+	"strconv"
+	"sync"
 	"time"
 )
 
@@ -102,3 +111,175 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 	delete(s, "switches")
 	return s, nil
 }
+
+// client is a process of users.
+type client struct {
+	order
+	locker locker
+	shares []float64 // of the names up to each, of all choices
+
+	from    time.Time // since when is measured
+	until   time.Time
+	mu      sync.Mutex // guards account
+	account account
+}
+
+// user is the whole of a process of users.
+func user() error {
+	o, in, err := ordered()
+	if err != nil {
+		return err
+	}
+	c := &client{order: o, shares: shares(o.Names, o.Zipf), account: account{Counts: make(sample)}}
+	if c.locker, err = named(o.System)[0].open(o.Target, o.TTL); err != nil {
+		return err
+	}
+	if err := warm(c.locker); err != nil {
+		return err
+	}
+	if err := answer("ready"); err != nil {
+		return err
+	}
+	if err := in.Decode(new(string)); err != nil { // others are ready, too
+		return err
+	}
+	c.from = time.Now().Add(c.Span / 5)
+	c.until = c.from.Add(c.Span)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all sync.WaitGroup
+	if c.Rate > 0 {
+		all.Go(func() { c.open(ctx, &all) })
+	} else {
+		for range c.Workers / c.Processes {
+			all.Go(func() { c.closed(ctx) })
+		}
+	}
+	time.Sleep(time.Until(c.from))
+	cpu := processCPU()
+	time.Sleep(time.Until(c.until))
+	spent := processCPU() - cpu
+	cancel()
+	if err := within(patienceWithPeers, "a lock or an unlock", all.Wait); err != nil {
+		return err
+	}
+	c.locker.close()
+	c.account.Counts["client"] = float64(spent.Microseconds())
+	return json.NewEncoder(os.Stdout).Encode(c.account)
+}
+
+// shares returns how often one of the first names is chosen: of the first, the first two, ...
+func shares(names int, exponent float64) []float64 {
+	up, total := make([]float64, names), 0.0
+	for i := range up {
+		total += math.Pow(float64(i+1), -exponent)
+		up[i] = total
+	}
+	for i := range up {
+		up[i] /= total
+	}
+	return up
+}
+
+func (c *client) name() string {
+	n := min(sort.SearchFloat64s(c.shares, rand.Float64()), len(c.shares)-1)
+	if rand.Float64() < c.Affinity { // every so many names are at home in the same process
+		n += c.Home - n%c.Processes
+	}
+	return "user:" + strconv.Itoa(n)
+}
+
+// around returns a time that is exponentially distributed.
+func around(mean time.Duration) time.Duration {
+	return time.Duration(rand.ExpFloat64() * float64(mean))
+}
+
+// closed is a goroutine that locks, works, thinks and locks again.
+func (c *client) closed(ctx context.Context) {
+	if pause(ctx, around(c.Think)) != nil { // they do not begin all at once
+		return
+	}
+	for ctx.Err() == nil {
+		c.once(ctx, time.Now())
+		if c.Think > 0 {
+			_ = pause(ctx, around(c.Think))
+		}
+	}
+}
+
+// open starts a goroutine for each arrival, when the clock says so, and never waits for a lock. A
+// wait counts from the time by the clock: a process that stalls does not hide it.
+func (c *client) open(ctx context.Context, all *sync.WaitGroup) {
+	mean := time.Duration(float64(time.Second) * float64(c.Processes) / c.Rate)
+	for at := time.Now(); ctx.Err() == nil; at = at.Add(around(mean)) {
+		sleepUntil(at)
+		c.tell(at, func(a *account) { a.Late = append(a.Late, micros(time.Since(at))) })
+		all.Go(func() { c.once(ctx, at) })
+	}
+}
+
+// once locks a name, or tries to, in the time from then on; works; and unlocks it.
+func (c *client) once(ctx context.Context, then time.Time) {
+	name := c.name()
+	var h held
+	var err error
+	switch kind := rand.Float64(); {
+	case kind < triers:
+		h, err = c.locker.get(ctx, name, false)
+		if errors.Is(err, errTaken) {
+			c.count(then, "taken")
+			return
+		}
+	case kind < triers+quitters:
+		patient, cancel := context.WithCancel(ctx)
+		defer cancel()
+		timer := time.AfterFunc(around(patience), cancel)
+		h, err = c.locker.lock(patient, name)
+		timer.Stop()
+		if err != nil && patient.Err() != nil {
+			c.count(then, "gave_up")
+			return
+		}
+	default:
+		h, err = c.locker.lock(ctx, name)
+		c.waited(time.Since(then), ctx.Err() == nil)
+	}
+	if err != nil {
+		if ctx.Err() == nil && !errors.Is(err, context.Canceled) { // a library may see the end of the run first
+			c.count(time.Now(), "errors")
+			c.tell(time.Now(), func(a *account) { a.Err = fmt.Sprintf("%s: lock %q: %v", c.System, name, err) })
+		}
+		return
+	}
+	time.Sleep(around(c.Work))
+	h.release()
+	c.count(time.Now(), "cycles")
+}
+
+// tell changes the account, if what it is told of is in the time that is measured.
+func (c *client) tell(at time.Time, change func(*account)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !at.Before(c.from) && at.Before(c.until) {
+		change(&c.account)
+	}
+}
+
+// count adds 1 to a count of the account.
+func (c *client) count(at time.Time, what string) {
+	c.tell(at, func(a *account) { a.Counts[what]++ })
+}
+
+// waited counts a wait that ended, with the lock or an error, or that had not when the time was up: so
+// that waiters that starve are not left out.
+func (c *client) waited(took time.Duration, ended bool) {
+	at := time.Now()
+	if !ended {
+		at = c.from
+		c.count(at, "waiting")
+	}
+	c.tell(at, func(a *account) { a.Waits = append(a.Waits, micros(took)) })
+}
+
+// micros returns a time in microseconds.
+func micros(d time.Duration) int32 { return int32(min(d.Microseconds(), math.MaxInt32)) }
