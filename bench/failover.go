@@ -20,8 +20,8 @@ const failoverName = "failover"
 
 // hold is the whole of the process that is killed: it locks, says so and waits.
 func hold() error {
-	o, _, err := ordered()
-	if err != nil {
+	var o order
+	if _, err := ordered(&o); err != nil {
 		return err
 	}
 	l, err := named(o.System)[0].open(o.Target, o.TTL)

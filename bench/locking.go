@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// lockTTL is that of the locks that are locked and unlocked.
-const lockTTL = 10 * time.Second
-
 // locking is a workload of locking and unlocking.
 type locking struct {
 	clients int           // processes, so to speak: lockers with a pool each
@@ -104,8 +101,6 @@ type course struct {
 	released atomic.Int64 // when it called release, the same
 	gaps     []time.Duration
 }
-
-var begun = time.Now()
 
 // worker is one goroutine and what it measured.
 type worker struct {

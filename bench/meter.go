@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// begun is when the process began.
+var begun = time.Now()
+
 // sample is the figures of one run, by their keys.
 type sample map[string]float64
 

@@ -25,13 +25,10 @@ type order struct {
 	Target target
 	TTL    time.Duration
 	Delay  time.Duration // of what passes the process that delays
-	users
-	Home int           // which of the processes of users this is, from 0
-	Span time.Duration // how long they measure, after a fifth of that to get going
 }
 
 // start starts this program with a command, and returns its answer to the order: it is ready.
-func start(command string, o order) (p *process, answer string, err error) {
+func start(command string, order any) (p *process, answer string, err error) {
 	p = &process{Cmd: exec.Command(os.Args[0], command)}
 	p.Stderr = os.Stderr
 	in, err := p.StdinPipe()
@@ -46,7 +43,7 @@ func start(command string, o order) (p *process, answer string, err error) {
 		return nil, "", err
 	}
 	p.in, p.out = json.NewEncoder(in), json.NewDecoder(out)
-	if err = p.in.Encode(o); err == nil {
+	if err = p.in.Encode(order); err == nil {
 		err = p.out.Decode(&answer)
 	}
 	if err != nil {
@@ -61,10 +58,10 @@ func (p *process) kill() {
 	_ = p.Wait()
 }
 
-// ordered returns the order of this process, and what it is told later.
-func ordered() (o order, in *json.Decoder, err error) {
+// ordered reads the order of this process, and returns what it is told later.
+func ordered(order any) (in *json.Decoder, err error) {
 	in = json.NewDecoder(os.Stdin)
-	return o, in, in.Decode(&o)
+	return in, in.Decode(order)
 }
 
 // answer tells the process that started this one that it is ready.
@@ -74,8 +71,8 @@ func answer(text string) error { return json.NewEncoder(os.Stdout).Encode(text) 
 // it, so that a round trip takes longer. What is sent after another thing does not wait for its
 // answer: it is a network that is far, not one that is slow. It ends when its standard input does.
 func delay() error {
-	o, _, err := ordered()
-	if err != nil {
+	var o order
+	if _, err := ordered(&o); err != nil {
 		return err
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

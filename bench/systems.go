@@ -66,6 +66,9 @@ type system struct {
 	open opener
 }
 
+// lockTTL is that of the locks that are locked and unlocked.
+const lockTTL = 10 * time.Second
+
 type opener func(to target, ttl time.Duration) (locker, error)
 
 var systems = []system{
@@ -261,10 +264,13 @@ func openSyncs(over func(target) (redsyncredis.Pool, func(), error), options ...
 			} else {
 				err = m.TryLockContext(ctx)
 			}
-			if errors.As(err, new(*redsync.ErrTaken)) || errors.Is(err, redsync.ErrFailed) {
-				return held{}, errTaken
+			if err == nil {
+				return held{release: func() { _, _ = m.UnlockContext(context.Background()) }}, nil
 			}
-			return held{release: func() { _, _ = m.UnlockContext(context.Background()) }}, err
+			if errors.As(err, new(*redsync.ErrTaken)) || errors.Is(err, redsync.ErrFailed) {
+				err = errTaken
+			}
+			return held{}, err
 		}
 		return locker{get: get, close: closeAll}, nil
 	}

@@ -35,6 +35,14 @@ const (
 	patience = 5 * time.Millisecond
 )
 
+// userOrder is the order of a process of users.
+type userOrder struct {
+	order
+	users
+	Home int           // which of the processes this is, from 0
+	Span time.Duration // how long they measure, after a fifth of that to get going
+}
+
 // account is what a process of users measured.
 type account struct {
 	Waits  []int32 // in microseconds, of those that wait for as long as it takes
@@ -62,8 +70,8 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 		}
 	}()
 	for i := range w.Processes {
-		p, _, err := start("users", order{
-			users: w, Home: i, Span: span, System: sys.name, Target: d.target, TTL: lockTTL,
+		p, _, err := start("users", userOrder{
+			order{System: sys.name, Target: d.target, TTL: lockTTL}, w, i, span,
 		})
 		if err != nil {
 			return nil, err
@@ -114,7 +122,7 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 
 // client is a process of users.
 type client struct {
-	order
+	userOrder
 	locker locker
 	shares []float64 // of the names up to each, of all choices
 
@@ -126,12 +134,13 @@ type client struct {
 
 // user is the whole of a process of users.
 func user() error {
-	o, in, err := ordered()
+	c := &client{account: account{Counts: make(sample)}}
+	in, err := ordered(&c.userOrder)
 	if err != nil {
 		return err
 	}
-	c := &client{order: o, shares: shares(o.Names, o.Zipf), account: account{Counts: make(sample)}}
-	if c.locker, err = named(o.System)[0].open(o.Target, o.TTL); err != nil {
+	c.shares = shares(c.Names, c.Zipf)
+	if c.locker, err = named(c.System)[0].open(c.Target, c.TTL); err != nil {
 		return err
 	}
 	if err := warm(c.locker); err != nil {
