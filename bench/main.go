@@ -107,11 +107,7 @@ func choose(names string) (chosen []part, err error) {
 	for name := range strings.SplitSeq(names, ",") {
 		i := place(name)
 		if i < 0 {
-			var known []string
-			for _, p := range parts {
-				known = append(known, p.name)
-			}
-			return nil, fmt.Errorf("there is no part %q: -parts takes %s, with commas", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("there is no part %q: -help tells the parts", name)
 		}
 		chosen = append(chosen, parts[i])
 	}
