@@ -511,7 +511,7 @@ func TestDetachAtTheDepth(t *testing.T) {
 		for _, l := range []*redlatch.Lease{outer, beside, inner} {
 			locktest.Release(t, l)
 		}
-		s.WantNothingLeft("a")
+		help.WantNothingLeft(t, s, "a")
 	})
 }
 
