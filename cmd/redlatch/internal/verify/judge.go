@@ -19,58 +19,49 @@ const (
 	minPerSecond = 20 // acquisitions in all
 )
 
-// Load reads the files of a run.
-func Load(dir string) (Plan, *history.History, error) {
-	var p Plan
+// Judge searches the files of a run, and writes report.html and report.json beside them.
+func Judge(dir string) (r Report, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, planFile))
 	if err != nil {
-		return p, nil, err
+		return r, err
 	}
+	var p Plan
 	if err := json.Unmarshal(text, &p); err != nil {
-		return p, nil, fmt.Errorf("%s: %w", planFile, err)
+		return r, fmt.Errorf("%s: %w", planFile, err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil {
-		return p, nil, err
+		return r, err
 	}
 	h := history.New()
 	for _, file := range files {
 		if err := load(h, file); err != nil {
-			return p, nil, err
+			return r, err
 		}
 	}
 	h.Arrange()
-	return p, h, nil
+	r = judge(p, h)
+	return r, writeFiles(dir, r, h)
 }
 
+// load adds the lines of a file to a history.
 func load(h *history.History, file string) error {
 	in, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "worker-"), ".jsonl")
-	w := h.Worker(name)
-	if err := history.ReadEvents(in, w.Add); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(file), err)
+	name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
+	if err := history.ReadEvents(in, h.Worker(strings.TrimPrefix(name, "worker-")).Add); err != nil {
+		return fmt.Errorf("%s.jsonl: %w", name, err)
 	}
 	return nil
-}
-
-// Judge searches the files of a run, and writes report.html and report.json beside them.
-func Judge(dir string) (Report, error) {
-	p, h, err := Load(dir)
-	if err != nil {
-		return Report{}, err
-	}
-	r := judge(p, h)
-	return r, writeFiles(dir, r, h)
 }
 
 func judge(p Plan, h *history.History) Report {
 	r := Report{
 		Plan: p, Took: time.Duration(h.End - h.Begin), Acquired: make(map[string]int), Refused: h.Refused, Faults: effects(p, h),
-		Handed: h.HandOvers(), Late: lateness(h), Reasons: []string{},
+		Handed: h.HandOvers(), Late: lateness(h), Longest: longest(h).Truncate(time.Millisecond), Lives: len(h.Sent), Reasons: []string{},
 	}
 	for _, k := range h.Holds {
 		r.Acquired[k.Kind]++
@@ -79,14 +70,7 @@ func judge(p Plan, h *history.History) Report {
 		}
 	}
 	r.Findings = h.Check(rules(p, h, r.Late))
-	r.Findings = append(r.Findings, ended(h))
 	r.control(h)
-	r.Longest = longest(h).Truncate(time.Millisecond)
-	for name := range h.Sent {
-		if name != "supervisor" {
-			r.Lives++
-		}
-	}
 	r.conclude(h)
 	return r
 }
@@ -94,28 +78,23 @@ func judge(p Plan, h *history.History) Report {
 // rules returns what the checks have to know.
 func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 	r := history.Rules{
-		Permits: p.Permits, Rest: p.Rest, Window: p.Window, Bound: (p.Bound + min(lateTimes*late, p.Bound)).Truncate(time.Millisecond), Heartbeat: p.Heartbeat, Settle: settle(p), Silent: silent(p), Shared: p.Deployment == "quorum",
-		Lingers: lingers,
+		Permits: p.Permits, Rest: p.Rest, Window: p.Window, Heartbeat: p.Heartbeat, Lingers: lingers,
+		Bound:  (p.Bound + min(lateTimes*late, p.Bound)).Truncate(time.Millisecond),
+		Settle: 2*p.Request + time.Second, // a connection that only listens may be dead for so long
+		Silent: silent(p), Shared: p.Deployment == "quorum",
 	}
 	if p.Deployment == "quorum" {
 		// There an acquisition is a series of rounds over all nodes, and a message is a hint to try.
 		r.Heartbeat = 0
 	}
 	for _, e := range h.Faults {
-		switch e.Mode {
-		case "":
-		case "*":
-			r.Losses = append(r.Losses, history.Loss{Fault: e.Name, From: e.Asked, Until: e.At})
-		default:
-			r.Losses = append(r.Losses, history.Loss{Fault: e.Name, Name: e.Mode, From: e.Asked, Until: e.At})
+		if e.Mode != "" {
+			name := strings.TrimPrefix(e.Mode, "*")
+			r.Losses = append(r.Losses, history.Loss{Fault: e.Name, Name: name, From: e.Asked, Until: e.At})
 		}
 	}
 	return r
 }
-
-// settle returns how long after the last fault a connection that only listens may be dead and not
-// known to be.
-func settle(p Plan) time.Duration { return 2*p.Request + time.Second }
 
 func lateness(h *history.History) time.Duration {
 	for _, e := range h.Faults {
@@ -147,23 +126,19 @@ func effects(p Plan, h *history.History) (all []Effect) {
 	return all
 }
 
-// ended tells of workers that ended by themselves.
-func ended(h *history.History) history.Finding {
-	f := history.Finding{Check: "workers", Promise: "no worker ends by itself", Looked: len(h.Sent)}
-	for _, why := range h.Crashes {
-		f.Bad++
-		f.First = why
-	}
-	return f
-}
-
+// control counts what the tokens prevented.
 func (r *Report) control(h *history.History) {
 	for _, a := range h.Access {
 		if a.Write && a.Returned != history.Never {
 			r.Control.Writes++
+			if !a.OK {
+				r.Control.Refused++
+			}
 		}
 	}
-	r.Control.Refused, r.Control.LostWithout = h.Prevented()
+	for _, e := range h.Finals {
+		r.Control.LostWithout += e.Count
+	}
 	for _, f := range r.Findings {
 		if f.Check == "lost updates" {
 			r.Control.LostWithToken = int64(f.Bad)

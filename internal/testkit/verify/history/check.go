@@ -14,6 +14,7 @@ func (h *History) Check(r Rules) []Finding {
 	all := []Finding{
 		h.Exclusion(r), h.Permits(r), h.Readers(r), h.Slots(r), h.Rests(r), h.Windows(r),
 		h.Tokens(r), h.Stale(), h.LostUpdates(), h.Registers(), h.Served(r), h.HandOverTimes(r), h.Requests(r), h.LeftBehind(),
+		h.Workers(),
 	}
 	for i := range all {
 		all[i].arrange()
@@ -88,15 +89,15 @@ func overlaps(spans []span, each func(a, b span)) {
 
 // exclusive looks for two spans of one name at the same time, and tells apart those that a fault
 // explains which takes the promise away.
-func (h *History) exclusive(r Rules, holds []*Hold, what string) (f Finding) {
+func (h *History) exclusive(f *Finding, r Rules, holds []*Hold, what string) {
 	spans, excused := r.spans(holds)
-	f.Looked = len(spans)
+	f.Looked += len(spans)
 	overlaps(spans, func(a, b span) {
 		f.bad(b.first, b.hold.Name, "%s believed to hold %s from %s to %s, and %s from %s to %s: together for %v",
 			h.tell(a.hold), what, h.At(a.first), h.At(a.last), h.tell(b.hold), h.At(b.first), h.At(b.last), together(a, b))
 	})
 	if len(excused) == 0 {
-		return f
+		return
 	}
 	all := append(slices.Clone(spans), excused...)
 	sortSpans(all)
@@ -107,7 +108,6 @@ func (h *History) exclusive(r Rules, holds []*Hold, what string) (f Finding) {
 			})
 		}
 	})
-	return f
 }
 
 func together(a, b span) time.Duration { return time.Duration(min(a.last, b.last) - b.first) }
@@ -116,26 +116,28 @@ func together(a, b span) time.Duration { return time.Duration(min(a.last, b.last
 // that have one holder.
 func (h *History) Exclusion(r Rules) Finding {
 	f := Finding{Check: "exclusion", Promise: "leases of a mutex, a reentrant mutex, an election and a job never overlap"}
-	for name, holds := range h.ByName(Mutex, Multi, Reentrant, Election, Job) {
-		f.add(h.exclusive(r, holds, fmt.Sprintf("%s %q", holds[0].Kind, name)))
+	for name, holds := range h.ByName(single...) {
+		h.exclusive(&f, r, holds, fmt.Sprintf("%s %q", holds[0].Kind, name))
 	}
 	return f
 }
 
 // change is the begin or the end of a span, with the weight that it adds or takes away.
 type change struct {
-	at     int64
-	weight int64
-	span   span
+	at, weight int64
+	hold       *Hold
 }
 
-// crowd looks for moments at which the weights of the spans add up to more than limit.
-func (h *History) crowd(f *Finding, spans []span, weight func(*Hold) int64, limit int64, what func(total int64, last *Hold) string) {
-	changes := make([]change, 0, 2*len(spans))
+// crowd looks for moments at which the weights of the holds of a name add up to more than limit.
+func (h *History) crowd(
+	f *Finding, r Rules, holds []*Hold, weight func(*Hold) int64, limit int64, what func(total int64) string,
+) {
+	spans, _ := r.spans(holds)
+	f.Looked += len(spans)
+	var changes []change
 	for _, s := range spans {
-		f.Looked++
 		n := weight(s.hold)
-		changes = append(changes, change{s.first, n, s}, change{s.last, -n, s})
+		changes = append(changes, change{s.first, n, s.hold}, change{s.last, -n, s.hold})
 	}
 	slices.SortFunc(changes, func(a, b change) int {
 		// What begins at a moment is beside what ends then.
@@ -145,12 +147,12 @@ func (h *History) crowd(f *Finding, spans []span, weight func(*Hold) int64, limi
 	for _, c := range changes {
 		total += c.weight
 		if c.weight < 0 {
-			delete(inside, c.span.hold)
+			delete(inside, c.hold)
 			continue
 		}
-		inside[c.span.hold] = true
+		inside[c.hold] = true
 		if total > limit {
-			f.bad(c.at, c.span.hold.Name, "at %s %s: %s", h.At(c.at), what(total, c.span.hold), h.names(inside))
+			f.bad(c.at, c.hold.Name, "at %s %s: %s", h.At(c.at), what(total), h.names(inside))
 		}
 	}
 }
@@ -176,8 +178,7 @@ func (h *History) names(holds map[*Hold]bool) string {
 func (h *History) Permits(r Rules) Finding {
 	f := Finding{Check: "permits", Promise: fmt.Sprintf("no more than %d permits of a semaphore are out", r.Permits)}
 	for name, holds := range h.ByName(Semaphore) {
-		spans, _ := r.spans(holds)
-		h.crowd(&f, spans, func(k *Hold) int64 { return k.N }, r.Permits, func(total int64, _ *Hold) string {
+		h.crowd(&f, r, holds, func(k *Hold) int64 { return k.N }, r.Permits, func(total int64) string {
 			return fmt.Sprintf("%d of %d permits of %q were out", total, r.Permits, name)
 		})
 	}
@@ -189,35 +190,36 @@ func (h *History) Readers(r Rules) Finding {
 	f := Finding{Check: "readers", Promise: "no writer of a rwmutex is beside another owner"}
 	const writer = 1 << 32 // weighs as much as all readers together could
 	for name, holds := range h.ByName(RWMutex) {
-		spans, _ := r.spans(holds)
-		h.crowd(&f, spans, func(k *Hold) int64 {
+		h.crowd(&f, r, holds, func(k *Hold) int64 {
 			if k.Mode == "w" {
 				return writer
 			}
 			return 1
-		}, writer, func(total int64, _ *Hold) string {
+		}, writer, func(total int64) string {
 			return fmt.Sprintf("%d writers and %d readers were inside %q", total/writer, total%writer, name)
 		})
 	}
 	return f
 }
 
-// bySlot groups the holds of a pool.
-func bySlot(holds []*Hold) map[int][]*Hold {
-	slots := make(map[int][]*Hold)
-	for _, k := range holds {
-		slots[k.Slot] = append(slots[k.Slot], k)
-	}
-	return slots
+// slot is one of a pool.
+type slot struct {
+	pool   string
+	number int
+}
+
+func (s slot) String() string { return fmt.Sprintf("slot %d of %q", s.number, s.pool) }
+
+// bySlot groups the holds of all pools.
+func (h *History) bySlot() map[slot][]*Hold {
+	return grouped(h.of(SlotPool), func(k *Hold) slot { return slot{k.Name, k.Slot} })
 }
 
 // Slots looks for two that had one slot at the same time.
 func (h *History) Slots(r Rules) Finding {
 	f := Finding{Check: "slots", Promise: "no two hold one slot of a pool"}
-	for name, holds := range h.ByName(SlotPool) {
-		for slot, holds := range bySlot(holds) {
-			f.add(h.exclusive(r, holds, fmt.Sprintf("slot %d of %q", slot, name)))
-		}
+	for slot, holds := range h.bySlot() {
+		h.exclusive(&f, r, holds, slot.String())
 	}
 	return f
 }
@@ -230,22 +232,19 @@ func tolerance(d time.Duration) int64 { return int64(d/100 + 2*time.Millisecond)
 // rest were over. Redis kept the lease at least for as long as the holder was sure of it.
 func (h *History) Rests(r Rules) Finding {
 	f := Finding{Check: "rests", Promise: fmt.Sprintf("a slot whose holder vanished rests for %v after its lease", r.Rest)}
-	for name, holds := range h.ByName(SlotPool) {
-		for slot, holds := range bySlot(holds) {
-			slices.SortFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Granted, b.Granted) })
-			var gone *Hold // the one that vanished last
-			for _, k := range holds {
-				if gone != nil {
-					f.Looked++
-					until := gone.Sure + int64(r.Rest) - tolerance(gone.TTL+r.Rest)
-					if k.Granted < until && k.Called > gone.Called && !r.lost(name, gone.Called, k.Granted) {
-						f.bad(k.Granted, name, "slot %d of %q: %s vanished, sure of its lease until %s; %s was granted it by %s, and the rest is %v",
-							slot, name, h.tell(gone), h.At(gone.Sure), h.tell(k), h.At(k.Granted), r.Rest)
-					}
+	for slot, holds := range h.bySlot() {
+		var gone *Hold // the one that vanished last
+		for _, k := range sorted(holds, byGranted) {
+			if gone != nil {
+				f.Looked++
+				until := gone.Sure + int64(r.Rest) - tolerance(gone.TTL+r.Rest)
+				if k.Granted < until && k.Called > gone.Called && !r.lost(k.Name, gone.Called, k.Granted) {
+					f.bad(k.Granted, k.Name, "%s: %s vanished, sure of its lease until %s; %s was granted it by %s, and the rest is %v",
+						slot, h.tell(gone), h.At(gone.Sure), h.tell(k), h.At(k.Granted), r.Rest)
 				}
-				if k.Release == Never && k.Sure > 0 && (gone == nil || k.Sure > gone.Sure) {
-					gone = k
-				}
+			}
+			if k.Release == Never && k.Sure > 0 && (gone == nil || k.Sure > gone.Sure) {
+				gone = k
 			}
 		}
 	}
@@ -256,14 +255,10 @@ func (h *History) Rests(r Rules) Finding {
 func (h *History) Windows(r Rules) Finding {
 	f := Finding{Check: "windows", Promise: fmt.Sprintf("at most one run of a job begins in a window of %v", r.Window)}
 	for name, holds := range h.ByName(Job) {
-		runs := slices.Clone(holds)
-		slices.SortFunc(runs, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
-		for i, k := range runs {
-			f.Looked++
-			if i == 0 {
-				continue
-			}
-			before := runs[i-1]
+		f.Looked += len(holds)
+		runs := sorted(holds, byToken)
+		for i, k := range runs[1:] {
+			before := runs[i]
 			if apart := k.Granted - before.Called; apart < int64(r.Window)-tolerance(r.Window) && !r.lost(name, before.Called, k.Granted) {
 				f.bad(k.Granted, name, "%s began after %s, and %s by %s: less than %v apart, in a window of %v",
 					h.tell(before), h.At(before.Called), h.tell(k), h.At(k.Granted), time.Duration(apart), r.Window)
@@ -290,13 +285,11 @@ func (h *History) Tokens(r Rules) Finding {
 
 // tokensByCalls looks at the holds of a name in the order of their calls.
 func (h *History) tokensByCalls(f *Finding, holds []*Hold, r Rules) {
-	granted := slices.Clone(holds)
-	slices.SortFunc(granted, func(a, b *Hold) int { return cmp.Compare(a.Granted, b.Granted) })
+	f.Looked += len(holds)
+	granted, next := sorted(holds, byGranted), 0
 	seen := make(map[int64]*Hold, len(holds))
 	var newest, newestWriter *Hold
-	next := 0
 	for _, k := range holds { // by Called
-		f.Looked++
 		for ; granted[next].Granted < k.Called; next++ {
 			g := granted[next]
 			if newest == nil || g.Token > newest.Token {
@@ -349,11 +342,10 @@ func (h *History) tokensByBelief(f *Finding, holds []*Hold, r Rules) {
 func (h *History) Turns() Finding {
 	f := Finding{Check: "turns", Promise: "the holders of a lock had it one after the other, in the order of their tokens"}
 	for name, holds := range h.ByName(Mutex, Multi, Election, Job) {
-		slices.SortStableFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
+		f.Looked += len(holds)
 		free := int64(math.MinInt64) // from when on
 		var last *Hold
-		for _, k := range holds {
-			f.Looked++
+		for _, k := range sorted(holds, byToken) {
 			if last != nil && (free > k.Granted || k.Token == last.Token) {
 				f.bad(k.Granted, name, "%q: %s had it until %s at least, and %s was granted it by %s",
 					name, h.tell(last), h.At(free), h.tell(k), h.At(k.Granted))
@@ -375,7 +367,7 @@ func (h *History) Served(r Rules) Finding {
 		return f
 	}
 	for _, w := range h.Waits {
-		if w.Ended < h.Calm || w.WorkerWasEnded {
+		if w.Ended < h.Calm || h.killed[w.Worker] {
 			continue
 		}
 		f.Looked++
@@ -400,17 +392,6 @@ func (h *History) Requests(r Rules) Finding {
 	if h.Calm == 0 || r.Heartbeat == 0 {
 		return f
 	}
-	begun, names := make(map[string]int64), make(map[string]map[string]bool)
-	for _, c := range h.Begun {
-		if c.At < h.Calm-int64(time.Second) { // what is under way when the quiet part begins ends in it
-			continue
-		}
-		begun[c.Worker]++
-		if names[c.Worker] == nil {
-			names[c.Worker] = make(map[string]bool)
-		}
-		names[c.Worker][c.Name] = true
-	}
 	for worker, sent := range h.Sent {
 		for len(sent) > 0 && sent[0].At < h.Calm {
 			sent = sent[1:]
@@ -418,15 +399,22 @@ func (h *History) Requests(r Rules) Finding {
 		if len(sent) < 2 {
 			continue
 		}
+		begun, names := int64(0), make(map[string]bool)
+		for _, c := range h.Begun[worker] {
+			if c.At >= h.Calm-int64(time.Second) { // what is under way when the quiet part begins ends in it
+				begun++
+				names[c.Name] = true
+			}
+		}
 		first, last := sent[0], sent[len(sent)-1]
 		took := time.Duration(last.At - first.At)
 		// An acquisition is a try and a place in line, an extend now and then, and a release; the
 		// client refreshes what it says of itself.
-		allowed := 5*begun[worker] + 2*int64(len(names[worker])+1)*int64(took/r.Heartbeat+1) + 50
+		allowed := 5*begun + 2*int64(len(names)+1)*int64(took/r.Heartbeat+1) + 50
 		f.Looked += int(last.Count - first.Count)
 		if n := last.Count - first.Count; n > allowed {
 			f.bad(first.At, "", "worker %s sent %d requests in %v for %d acquisitions of %d names: at most %d are explained",
-				worker, n, took.Round(time.Millisecond), begun[worker], len(names[worker]), allowed)
+				worker, n, took.Round(time.Millisecond), begun, len(names), allowed)
 		}
 	}
 	return f
@@ -434,10 +422,18 @@ func (h *History) Requests(r Rules) Finding {
 
 // LeftBehind looks for keys that were left in Redis.
 func (h *History) LeftBehind() Finding {
-	f := Finding{Check: "left behind", Promise: "nothing stays in Redis but what expires"}
-	f.Looked = 1
+	f := Finding{Check: "left behind", Promise: "nothing stays in Redis but what expires", Looked: 1}
 	for _, e := range h.Left {
 		f.bad(e.At, e.Name, "key %q was left: %s", e.Name, e.Why)
+	}
+	return f
+}
+
+// Workers looks for workers that ended by themselves.
+func (h *History) Workers() Finding {
+	f := Finding{Check: "workers", Promise: "no worker ends by itself", Looked: len(h.Sent)}
+	for _, why := range h.Crashes {
+		f.bad(0, "", "%s", why)
 	}
 	return f
 }

@@ -60,17 +60,6 @@ func (f *Finding) excuse(e Excuse) {
 	f.Excuses = append(f.Excuses, e)
 }
 
-// add adds what a part of a check found.
-func (f *Finding) add(part Finding) {
-	if part.Bad > 0 && (f.Bad == 0 || part.At < f.At) {
-		f.At, f.Name, f.First = part.At, part.Name, part.First
-	}
-	f.Looked, f.Bad = f.Looked+part.Looked, f.Bad+part.Bad
-	for _, e := range part.Excuses {
-		f.excuse(e)
-	}
-}
-
 // arrange puts the excuses in the order of time, and keeps the first.
 func (f *Finding) arrange() {
 	slices.SortFunc(f.Excuses, func(a, b Excuse) int { return cmp.Compare(a.At, b.At) })

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,18 +23,21 @@ const (
 // handOver is a lock that went from a holder to a waiter of another worker.
 type handOver struct {
 	from, to *Hold
-	took     time.Duration // from the call of the release until the waiter had the lock
-	release  time.Duration // what the call of the release took
 }
+
+// took is from the call of the release until the waiter had the lock.
+func (o handOver) took() time.Duration { return time.Duration(o.to.Granted - o.from.Release) }
+
+// release is what the call of the release took.
+func (o handOver) release() time.Duration { return time.Duration(o.from.Released - o.from.Release) }
 
 // handOvers returns, by kind, how locks that have one holder went from one worker to a waiter of
 // another since begin. A caller of several names waits for several holders, and is left out.
 func (h *History) handOvers(r Rules, begin int64) map[string][]handOver {
 	kinds := make(map[string][]handOver)
 	for _, holds := range h.ByName(Mutex, Reentrant, Election) {
-		slices.SortStableFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
 		var last *Hold // of the owner before, that which was released last
-		for _, k := range holds {
+		for _, k := range sorted(holds, byToken) {
 			if last != nil && sameOwner(k, last) {
 				if k.Release > last.Release {
 					last = k
@@ -43,8 +45,7 @@ func (h *History) handOvers(r Rules, begin int64) map[string][]handOver {
 				continue
 			}
 			if last != nil && last.Release >= begin && r.handedOver(last, k) {
-				took, release := time.Duration(k.Granted-last.Release), time.Duration(last.Released-last.Release)
-				kinds[k.Kind] = append(kinds[k.Kind], handOver{last, k, took, release})
+				kinds[k.Kind] = append(kinds[k.Kind], handOver{last, k})
 			}
 			last = k
 		}
@@ -77,8 +78,7 @@ func (h *History) HandOverTimes(r Rules) Finding {
 		if len(all) < minHandOvers {
 			continue
 		}
-		took := median(all, func(o handOver) time.Duration { return o.took })
-		release := median(all, func(o handOver) time.Duration { return o.release })
+		took, release := median(all, handOver.took), median(all, handOver.release)
 		what := fmt.Sprintf("half of %d hand-overs of kind %s %s took %v or more, with a heartbeat of %v", len(all), kind, part, rounded(took), r.Heartbeat)
 		switch {
 		case took <= r.Heartbeat/partOfBeat:
@@ -89,19 +89,14 @@ func (h *History) HandOverTimes(r Rules) Finding {
 			f.unknown("%s, and half of the releases before them %v or more: that is too slow to tell; give longer leases with --ttl", what, rounded(release))
 		default:
 			f.Looked += len(all)
-			slow := all[slices.IndexFunc(all, func(o handOver) bool { return o.took >= took })]
+			slow := all[slices.IndexFunc(all, func(o handOver) bool { return o.took() >= took })]
 			f.bad(slow.from.Release, slow.to.Name, "%s, and half of the releases before them %v or less: the waiters were not told", what, rounded(release))
 		}
 	}
-	if f.Looked == 0 && h.has(Mutex, Reentrant, Election) {
+	if f.Looked == 0 && len(h.of(Mutex, Reentrant, Election)) > 0 {
 		f.unknown("%s", why)
 	}
 	return f
-}
-
-// has reports whether a lock of these kinds was acquired.
-func (h *History) has(kinds ...string) bool {
-	return slices.ContainsFunc(h.Holds, func(k *Hold) bool { return slices.Contains(kinds, k.Kind) })
 }
 
 // median returns the middle of what is measured.

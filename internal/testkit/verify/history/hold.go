@@ -44,20 +44,19 @@ func sameOwner(a, b *Hold) bool { return a.Kind == Reentrant && a.Owner != "" &&
 
 // Wait is one acquisition that was allowed to wait.
 type Wait struct {
-	Worker         string
-	Actor          int
-	Op             int64
-	Kind, Name     string
-	Called         int64
-	Ended          int64 // Never if it did not
-	Granted        bool
-	WorkerWasEnded bool // killed: what it waited for is not owed to it
+	Worker     string
+	Actor      int
+	Op         int64
+	Kind, Name string
+	Called     int64
+	Ended      int64 // Never if it did not
+	Granted    bool
 }
 
 // Begun is an acquisition that was asked for.
 type Begun struct {
-	Worker, Name string
-	At           int64
+	Name string
+	At   int64
 }
 
 // Access is one call of a register.
@@ -76,7 +75,7 @@ type Access struct {
 type History struct {
 	Holds   []*Hold
 	Waits   []*Wait
-	Begun   []Begun // every acquisition that was asked for
+	Begun   map[string][]Begun // every acquisition that was asked for, by worker
 	Access  []*Access
 	Faults  []Event // and what else the supervisor noted, by their types below
 	Left    []Event
@@ -86,15 +85,17 @@ type History struct {
 	Begin   int64              // of the first line
 	End     int64              // of the last line
 	Refused map[string]int     // acquisitions that were refused, by reason
+	Crashes []string           // of workers that ended by themselves, in words
 
-	Crashes []string // of workers that ended by themselves, in words
-
-	ended map[string]int64 // workers that were killed, and when
+	killed map[string]bool // workers to which nothing is owed that they waited for
 }
 
 // New returns an empty history.
 func New() *History {
-	return &History{Sent: make(map[string][]Event), Refused: make(map[string]int), ended: make(map[string]int64)}
+	return &History{
+		Begun: make(map[string][]Begun), Sent: make(map[string][]Event),
+		Refused: make(map[string]int), killed: make(map[string]bool),
+	}
 }
 
 // Worker collects the lines of one worker.
@@ -124,7 +125,7 @@ func (w *Worker) Add(e Event) {
 	switch e.Type {
 	case Acquire:
 		w.calls[e.Op] = e
-		w.Begun = append(w.Begun, Begun{w.name, e.Name, e.At})
+		w.Begun[w.name] = append(w.Begun[w.name], Begun{e.Name, e.At})
 		if e.Wait {
 			wait := &Wait{Worker: w.name, Actor: e.Actor, Op: e.Op, Kind: e.Kind, Name: e.Name, Called: e.At, Ended: Never}
 			w.waits[e.Op] = wait
@@ -133,10 +134,7 @@ func (w *Worker) Add(e Event) {
 	case Granted:
 		w.granted(e)
 	case Refused:
-		if wait := w.waits[e.Op]; wait != nil {
-			wait.Ended = e.At
-			delete(w.waits, e.Op)
-		}
+		w.answered(e)
 		w.Refused[e.Why]++
 		delete(w.calls, e.Op)
 	case Held:
@@ -166,21 +164,13 @@ func (w *Worker) Add(e Event) {
 			}
 			delete(w.access, e.Op)
 		}
-	default:
-		w.note(e)
-	}
-}
-
-// note takes a line that is about no call.
-func (w *Worker) note(e Event) {
-	switch e.Type {
 	case Fault:
 		w.Faults = append(w.Faults, e)
 	case Calm:
 		w.Calm = e.At
 	case Life:
 		if e.Why != "" {
-			w.ended[e.Target] = e.At
+			w.killed[e.Target] = true
 		}
 		if why, crashed := strings.CutPrefix(e.Why, "crashed: "); crashed {
 			w.Crashes = append(w.Crashes, why)
@@ -191,6 +181,14 @@ func (w *Worker) note(e Event) {
 		w.Finals = append(w.Finals, e)
 	case Sent:
 		w.Sent[w.name] = append(w.Sent[w.name], e)
+	}
+}
+
+// answered takes the end of an acquisition that was allowed to wait.
+func (w *Worker) answered(e Event) {
+	if wait := w.waits[e.Op]; wait != nil {
+		wait.Ended, wait.Granted = e.At, e.Type == Granted
+		delete(w.waits, e.Op)
 	}
 }
 
@@ -206,10 +204,7 @@ func (w *Worker) granted(e Event) {
 	}
 	w.holds[e.Op] = hold
 	w.Holds = append(w.Holds, hold)
-	if wait := w.waits[e.Op]; wait != nil {
-		wait.Ended, wait.Granted = e.At, true
-		delete(w.waits, e.Op)
-	}
+	w.answered(e)
 }
 
 func (w *Worker) held(e Event) {
@@ -226,33 +221,56 @@ func (w *Worker) held(e Event) {
 
 // Arrange sorts what was collected. Call it before the checks.
 func (h *History) Arrange() {
-	for _, wait := range h.Waits {
-		_, wait.WorkerWasEnded = h.ended[wait.Worker]
+	h.Holds = sorted(h.Holds, func(k *Hold) int64 { return k.Called })
+	h.Waits = sorted(h.Waits, func(w *Wait) int64 { return w.Called })
+	h.Access = sorted(h.Access, func(a *Access) int64 { return a.Called })
+	h.Faults = sorted(h.Faults, func(e Event) int64 { return e.At })
+}
+
+// sorted returns a copy in the order of what by returns.
+func sorted[T any](all []T, by func(T) int64) []T {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(by(a), by(b)) })
+	return all
+}
+
+// grouped returns what has the same key together, in the order in which it is.
+func grouped[K comparable, T any](all []T, key func(T) K) map[K][]T {
+	groups := make(map[K][]T)
+	for _, one := range all {
+		groups[key(one)] = append(groups[key(one)], one)
 	}
-	slices.SortFunc(h.Holds, func(a, b *Hold) int { return cmp.Compare(a.Called, b.Called) })
-	slices.SortFunc(h.Waits, func(a, b *Wait) int { return cmp.Compare(a.Called, b.Called) })
-	slices.SortFunc(h.Access, func(a, b *Access) int { return cmp.Compare(a.Called, b.Called) })
-	slices.SortFunc(h.Faults, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	return groups
+}
+
+func byToken(k *Hold) int64   { return k.Token }
+func byGranted(k *Hold) int64 { return k.Granted }
+
+// single are the kinds of locks that have one holder.
+var single = []string{Mutex, Multi, Reentrant, Election, Job}
+
+// of returns the holds of these kinds.
+func (h *History) of(kinds ...string) (holds []*Hold) {
+	for _, k := range h.Holds {
+		if slices.Contains(kinds, k.Kind) {
+			holds = append(holds, k)
+		}
+	}
+	return holds
 }
 
 // ByName groups the holds of these kinds by the name of the lock, in the order of their calls. Two
 // kinds do not share a name.
 func (h *History) ByName(kinds ...string) map[string][]*Hold {
-	groups := make(map[string][]*Hold)
-	for _, hold := range h.Holds {
-		if slices.Contains(kinds, hold.Kind) {
-			groups[hold.Name] = append(groups[hold.Name], hold)
-		}
-	}
-	return groups
+	return grouped(h.of(kinds...), func(k *Hold) string { return k.Name })
 }
 
 // HandOvers counts how often a lock that has one holder went from one worker to another.
 func (h *History) HandOvers() (n int) {
-	for _, holds := range h.ByName(Mutex, Multi, Reentrant, Election, Job) {
-		slices.SortFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
-		for i := range holds {
-			if i > 0 && holds[i].Worker != holds[i-1].Worker {
+	for _, holds := range h.ByName(single...) {
+		holds = sorted(holds, byToken)
+		for i, next := range holds[1:] {
+			if next.Worker != holds[i].Worker {
 				n++
 			}
 		}

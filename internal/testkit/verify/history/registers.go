@@ -1,25 +1,19 @@
 package history
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
 
 // accessByName groups the calls of the registers, in the order in which they began.
 func (h *History) accessByName() map[string][]*Access {
-	names := make(map[string][]*Access)
-	for _, a := range h.Access {
-		names[a.Name] = append(names[a.Name], a)
-	}
-	return names
+	return grouped(h.Access, func(a *Access) string { return a.Name })
 }
 
 // replay tells of the calls of one register: began of each in its turn, after ended of all that had
 // returned before it began.
 func replay(calls []*Access, ended, began func(*Access)) {
-	returned := byReturn(calls)
-	next := 0
+	returned, next := sorted(calls, byReturn), 0
 	for _, a := range calls { // by Called
 		for ; returned[next].Returned < a.Called; next++ {
 			ended(returned[next])
@@ -28,11 +22,7 @@ func replay(calls []*Access, ended, began func(*Access)) {
 	}
 }
 
-func byReturn(calls []*Access) []*Access {
-	returned := slices.Clone(calls)
-	slices.SortFunc(returned, func(a, b *Access) int { return cmp.Compare(a.Returned, b.Returned) })
-	return returned
-}
+func byReturn(a *Access) int64 { return a.Returned }
 
 // Stale looks for a register that took an older token after a newer one.
 func (h *History) Stale() Finding {
@@ -91,7 +81,7 @@ func (h *History) Registers() Finding {
 func (h *History) refusals(f *Finding, name string, calls []*Access) {
 	var largest int64 // of the tokens that may have been taken
 	next := 0
-	for _, a := range byReturn(calls) {
+	for _, a := range sorted(calls, byReturn) {
 		if a.Returned == Never {
 			return
 		}
@@ -133,18 +123,4 @@ func (h *History) reads(f *Finding, name string, calls []*Access) {
 				name, a.Worker, a.Token, a.Op, h.At(a.Called), a.Value)
 		}
 	})
-}
-
-// Prevented counts what the tokens prevented: writes that the register refused, and updates that a
-// register without tokens lost in the same run.
-func (h *History) Prevented() (refused, lost int64) {
-	for _, a := range h.Access {
-		if a.Write && a.Returned != Never && !a.OK {
-			refused++
-		}
-	}
-	for _, e := range h.Finals {
-		lost += e.Count
-	}
-	return refused, lost
 }
