@@ -131,10 +131,11 @@ func TestBreaksAreFound(t *testing.T) {
 			if faults == nil {
 				faults = []string{"script-flush"}
 			}
-			report := check.Value(Run(t.Context(), Options{
-				Deployment: "one", Prefix: "redlatch:", Duration: cmp.Or(b.duration, 8*time.Second), Workers: 3, Kinds: b.kinds, Faults: faults,
-				TTL: cmp.Or(b.ttl, 500*time.Millisecond), Command: []string{program, brokenArg, name}, Out: t.TempDir(),
-			})).OK(t)
+			o := asked("one", 3, faults...)
+			o.Kinds, o.Duration = b.kinds, cmp.Or(b.duration, 8*time.Second)
+			o.TTL = cmp.Or(b.ttl, 500*time.Millisecond)
+			o.Command, o.Out = []string{program, brokenArg, name}, t.TempDir()
+			report := check.Value(Run(t.Context(), o)).OK(t)
 			found := slices.ContainsFunc(report.Findings, func(f history.Finding) bool { return f.Bad > 0 && slices.Contains(b.finds, f.Check) })
 			if report.Verdict != Fail || !found {
 				t.Errorf("the verdict is %s, want FAIL by one of %q:\n%s", report.Verdict, b.finds, Text(report))
@@ -159,7 +160,7 @@ func init() {
 }
 
 // open is openLocker, with redlatch broken.
-func (b broken) open(_ context.Context, c worker.Config, l *link.Link) (worker.Locker, error) {
+func (b broken) open(c worker.Config, l *link.Link) (worker.Locker, error) {
 	scripts := &rewritten{broken: b, known: make(map[*conn.Script]*conn.Script)}
 	k, err := connect(c, l, func(one *counted) conn.Conn { return &rewriting{one, scripts} })
 	if err != nil || b.wrap == nil {
@@ -237,8 +238,8 @@ func lateDeadline(l worker.Lease, ttl time.Duration) worker.Lease {
 	return late{l, ttl, &begun}
 }
 
-func (l late) Left() time.Duration {
-	if left := l.Lease.Left(); left > 0 {
+func (l late) Remaining() time.Duration {
+	if left := l.Lease.Remaining(); left > 0 {
 		*l.last = time.Now().Add(left)
 		return left
 	}

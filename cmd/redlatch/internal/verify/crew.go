@@ -70,17 +70,15 @@ func (c *crew) config(p *post) worker.Config {
 		}
 		pause = max(pause, time.Duration(plan.Workers*actors)*time.Second/time.Duration(plan.Rate))
 	}
-	var direct map[string]string
+	config := worker.Config{
+		Worker: p.name, URLs: c.run.urls, ClientName: clientName(plan), Terms: plan.Terms, Pause: pause,
+		History:  filepath.Join(c.run.dir, "worker-"+p.name+".jsonl"),
+		Register: filepath.Join(c.run.dir, "r.sock"),
+	}
 	if c.run.own != nil {
-		direct = c.run.own.Real()
+		config.Direct = c.run.own.Real()
 	}
-	return worker.Config{
-		Direct: direct,
-		Worker: p.name, URLs: c.run.urls, Prefix: plan.Prefix, ClientName: clientName(plan), Kinds: plan.Kinds, Actors: plan.Actors, Pause: pause,
-		TTL: plan.TTL, Heartbeat: plan.Heartbeat, RequestTimeout: plan.Request, Rest: plan.Rest, Window: plan.Window,
-		Permits: plan.Permits, Slots: plan.Slots,
-		History: filepath.Join(c.run.dir, "worker-"+p.name+".jsonl"), Register: filepath.Join(c.run.dir, "r.sock"),
-	}
+	return config
 }
 
 // clientName is what the connections of the workers are called in Redis.

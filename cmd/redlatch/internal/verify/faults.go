@@ -83,36 +83,35 @@ func Faults() []Fault {
 	}
 }
 
-// chooseFaults returns the names of those to do.
-func chooseFaults(o Options, own, quorum bool) (names []string, err error) {
-	deployment := o.Deployment
-	switch {
-	case !own && quorum:
-		deployment = "quorum"
-	case !own:
-		deployment = "given"
-	}
+// chooseFaults settles the faults of a plan.
+func (p *Plan) chooseFaults(disrupt bool) error {
+	var all []string
 	possible := make(map[string]Fault)
 	for _, f := range Faults() {
-		if f.at != "" && !slices.Contains(strings.Fields(f.at), deployment) || f.own && !own || f.Name == "stop" && !canStop {
+		here := f.at == "" || slices.Contains(strings.Fields(f.at), p.Deployment)
+		if !here || f.own && !p.Own || f.Name == "stop" && !canStop {
 			continue
 		}
 		possible[f.Name] = f
-		if len(o.Faults) == 0 && (!f.Disrupt || o.Disrupt) {
-			names = append(names, f.Name)
+		if !f.Disrupt || disrupt {
+			all = append(all, f.Name)
 		}
 	}
-	for _, name := range o.Faults {
+	for _, name := range p.Faults {
 		f, ok := possible[name]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("%w: the fault %q cannot be done here: %s", redlatch.ErrInvalid, name, joined(possible))
-		case f.Disrupt && !o.Disrupt:
-			return nil, fmt.Errorf("%w: the fault %q hits everybody who uses the servers", redlatch.ErrInvalid, name)
+			return fmt.Errorf("%w: the fault %q cannot be done here: %s",
+				redlatch.ErrInvalid, name, joined(possible))
+		case f.Disrupt && !disrupt:
+			return fmt.Errorf("%w: the fault %q hits everybody who uses the servers",
+				redlatch.ErrInvalid, name)
 		}
-		names = append(names, name)
 	}
-	return names, nil
+	if len(p.Faults) == 0 {
+		p.Faults = all
+	}
+	return nil
 }
 
 // needed reports whether a fault of these needs this of the servers.

@@ -19,12 +19,17 @@ type unwatched struct{}
 func (unwatched) Watch(int)  {}
 func (unwatched) Forget(int) {}
 
+// asked returns what to run on servers of its own.
+func asked(deployment string, workers int, faults ...string) Options {
+	p := Plan{Deployment: deployment, Duration: time.Minute, Workers: workers, Faults: faults}
+	p.Prefix, p.TTL = "redlatch:", time.Second
+	return Options{Plan: p, Disrupt: true}
+}
+
 // stage returns a run with servers of its own and without workers, and what it notes.
 func stage(t *testing.T, deployment string, faults ...string) (r *run, noted func() []history.Event) {
 	t.Helper()
-	r = &run{Options: Options{
-		Deployment: deployment, Prefix: "redlatch:", Duration: time.Minute, Workers: 2, TTL: time.Second, Disrupt: true, Faults: faults,
-	}}
+	r = &run{Options: asked(deployment, 2, faults...)}
 	r.plan = check.Value(r.Options.plan()).OK(t)
 	o := servers.Options{Clocks: needed(faults, clocks), Wires: needed(faults, wires)}
 	r.own = check.Value(servers.Deploy(t.Context(), deployment, t.TempDir(), unwatched{}, o)).OK(t)
@@ -130,15 +135,13 @@ func TestFaultsOfServersAreSeen(t *testing.T) {
 func TestFaultThatCannotBeDoneIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for _, named := range []bool{false, true} {
-		o := Options{Deployment: "one", Duration: time.Minute, Workers: 2, TTL: time.Second, Disrupt: true}
+		r := &run{Options: asked("one", 2)}
 		if named {
-			o.Faults = []string{"clock-ahead", "stop"}
+			r.Options.Faults = []string{"clock-ahead", "stop"}
 		}
-		r := &run{Options: o}
-		var err error
-		r.plan = check.Value(o.plan()).OK(t)
+		r.plan = check.Value(r.Options.plan()).OK(t)
 		before := len(r.plan.Faults)
-		err = r.leaveOut(clocks, errors.New("no compiler"))
+		err := r.leaveOut(clocks, errors.New("no compiler"))
 		switch {
 		case named && (err == nil || !strings.Contains(err.Error(), `the fault "clock-ahead" cannot be done here: no compiler`)):
 			t.Errorf("leaveOut = %v, want it refused", err)

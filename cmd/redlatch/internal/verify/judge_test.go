@@ -12,13 +12,14 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
+	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // TestRegisterThatTakesALateWriteFails: the files of a run are judged, and the report is beside them.
 func TestRegisterThatTakesALateWriteFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	text := check.Value(json.Marshal(Plan{Deployment: "one", Kinds: []string{history.Mutex}, Workers: 2, TTL: time.Second})).OK(t)
+	text := check.Value(json.Marshal(Plan{Terms: worker.Terms{Kinds: []string{history.Mutex}}, Workers: 2})).OK(t)
 	check.OK(t, "WriteFile", os.WriteFile(filepath.Join(dir, planFile), text, 0o600))
 	file := check.Value(os.Create(filepath.Join(dir, "worker-1.1.jsonl"))).OK(t)
 	defer file.Close()
@@ -75,7 +76,8 @@ func TestHandOversWithoutMessagesAreNotJudged(t *testing.T) {
 	}{
 		{"one", doctor.OK, true}, {"one", doctor.Warning, false}, {"quorum", doctor.OK, false},
 	} {
-		p := Plan{Deployment: c.deployment, Doctor: []doctor.Finding{{Check: "publish", Level: c.messages}}, Heartbeat: 333 * time.Millisecond, Request: 600 * time.Millisecond}
+		p := Plan{Deployment: c.deployment, Doctor: []doctor.Finding{{Check: "publish", Level: c.messages}}}
+		p.Heartbeat, p.Request = 333*time.Millisecond, 600*time.Millisecond
 		r := judge(p, h)
 		if bad := slices.ContainsFunc(r.Findings, func(f history.Finding) bool { return f.Check == "hand-overs" && f.Bad > 0 }); bad != c.bad {
 			t.Errorf("%s, messages %s: slow hand-overs are found: %t, want %t", c.deployment, c.messages, bad, c.bad)

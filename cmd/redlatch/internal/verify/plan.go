@@ -1,55 +1,53 @@
+// Package verify puts redlatch to the test on a deployment of Redis, as docs/verify.md says: worker
+// processes take turns with locks of every kind while faults strike, and write down what they asked
+// and believed. What they wrote is then searched for what locks must not do.
+//
+// The supervisor judges after the workers have ended, and from the files alone. So a run can be
+// judged again later.
 package verify
 
 import (
+	"crypto/rand"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
+	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // Options say what to run.
 type Options struct {
-	URLs       []string // of a deployment, or the nodes of a quorum; none to start servers
-	Deployment string   // which servers to start: one of [servers.Kinds]
-	Prefix     string   // of the program; the run adds a random part
-	Duration   time.Duration
-	Workers    int
-	Kinds      []string // none for all
-	Faults     []string // none for all that are safe, and with Disrupt all
-	Disrupt    bool     // also faults that hit all clients of the servers
-	TTL        time.Duration
-	Rate       int      // acquisitions a second at most; 0 for no limit
-	Out        string   // a directory for the histories, which must not be there or be empty
-	Command    []string // that starts a worker; nil for this program
-	Version    string   // of this program
+	// Plan has what is asked for: Version, Deployment (to start, one of [servers.Kinds]), Prefix (of the
+	// program), Duration, Workers, Kinds (none for all), Faults (none for all that are safe, and with
+	// Disrupt all), Rate and TTL. The run fills in the rest.
+	Plan
 
-	Plan func(Plan)     // told before anything is done to Redis
-	Tell func(Progress) // told a few times a second; may be nil
+	URLs    []string // of a deployment, or the nodes of a quorum; none to start servers
+	Disrupt bool     // also faults that hit all clients of the servers
+	Out     string   // a directory for the histories, which must not be there or be empty
+	Command []string // that starts a worker; nil for this program
+
+	Planned func(Plan)     // told before anything is done to Redis; may be nil
+	Tell    func(Progress) // told a few times a second; may be nil
 }
 
 // Plan is what a run is to do, and what its histories mean.
 type Plan struct {
-	Version    string        `json:"version"`
+	worker.Terms
+
+	Version    string        `json:"version"` // of this program
 	Deployment string        `json:"deployment"`
 	Servers    []string      `json:"servers"` // without passwords
 	Redis      string        `json:"redis"`   // its version, or versions
 	Own        bool          `json:"own"`     // servers of its own
-	Prefix     string        `json:"prefix"`
 	Began      time.Time     `json:"began"`
 	Duration   time.Duration `json:"duration_ns"`
 	Workers    int           `json:"workers"`
-	Actors     int           `json:"goroutines_per_name"`
-	Kinds      []string      `json:"kinds"`
 	Faults     []string      `json:"faults"`
-	Rate       int           `json:"rate"`
-	TTL        time.Duration `json:"ttl_ns"`
-	Heartbeat  time.Duration `json:"heartbeat_ns"`
-	Request    time.Duration `json:"request_timeout_ns"`
-	Rest       time.Duration `json:"rest_ns"`
-	Window     time.Duration `json:"window_ns"`
-	Permits    int64         `json:"permits"`
-	Slots      int           `json:"slots"`
+	Rate       int           `json:"rate"`     // acquisitions a second at most; 0 for no limit
 	Bound      time.Duration `json:"bound_ns"` // within which waiters are served after the last fault
 	Promises   []string      `json:"promises"`
 	LeftOut    []LeftOut     `json:"left_out,omitempty"`
@@ -90,6 +88,38 @@ const lateClock = "late clock"
 
 // lateTimes is how many times that is added to the bound within which waiters are served.
 const lateTimes = 5
+
+// plan works out what to do, and refuses what makes no sense.
+func (o Options) plan() (Plan, error) {
+	p := o.Plan
+	p.Own, p.Began = len(o.URLs) == 0, time.Now()
+	p.Prefix += "verify-" + strings.ToLower(rand.Text()[:10]) + ":"
+	switch len(o.URLs) {
+	case 0:
+	case 1:
+		p.Deployment = "given"
+	default:
+		p.Deployment = "quorum"
+	}
+	p.Actors, p.Permits, p.Slots = 2, 5, 3
+	p.Heartbeat, p.Request = (p.TTL / 3).Truncate(time.Millisecond), p.TTL*6/10
+	p.Rest, p.Window = p.TTL*3/10, p.TTL*3/10
+	possible := worker.Kinds(p.Deployment == "quorum")
+	if len(p.Kinds) == 0 {
+		p.Kinds = possible
+	}
+	for _, kind := range p.Kinds {
+		if !slices.Contains(possible, kind) {
+			return p, fmt.Errorf("%w: there is no kind %q to verify here: %s",
+				redlatch.ErrInvalid, kind, strings.Join(possible, ", "))
+		}
+	}
+	// A holder that began before the last fault works for 1.5 TTL at most; if it crashed, its lease
+	// and its rest follow. The line may need three heartbeats to find a dead waiter, and the request
+	// may have been lost.
+	p.Bound = p.TTL*5/2 + p.Rest + 3*p.Heartbeat + p.Request + 2*time.Second
+	return p, p.chooseFaults(o.Disrupt)
+}
 
 // silent reports whether the doctor found that no messages arrive, as for a user without a right to
 // the channels. Waiting works all the same, by asking.

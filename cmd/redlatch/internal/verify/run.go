@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/pace"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
@@ -17,8 +20,57 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
-// ErrRefused says that the run was not begun.
-var ErrRefused = errors.New("not begun")
+// Run does all of it and returns what it came to. The error tells of what kept it from running.
+// Where ctx ends it early, the result is what there is until then.
+func Run(ctx context.Context, o Options) (report Report, err error) {
+	r := &run{Options: o}
+	if r.plan, err = o.plan(); err != nil {
+		return report, err
+	}
+	temporary := o.Out == ""
+	if r.dir, err = prepare(o.Out); err != nil {
+		return report, err
+	}
+	if r.guard, err = startGuard(r.dir); err != nil {
+		return report, err
+	}
+	defer func() {
+		if e := r.guard.finish(); e != nil && err == nil {
+			err = fmt.Errorf("clean up: %w", e)
+		}
+		if temporary && (err != nil || report.Verdict == Pass) {
+			_ = os.RemoveAll(r.dir)
+		}
+	}()
+	if err := r.begin(ctx); err != nil {
+		return report, err
+	}
+	defer r.end()
+	if err := r.work(ctx); err != nil {
+		return report, err
+	}
+	report, err = Judge(r.dir)
+	report.Dir = r.dir
+	return report, err
+}
+
+// prepare makes the directory of a run.
+func prepare(out string) (string, error) {
+	if out == "" {
+		return os.MkdirTemp("", "redlatch-verify-")
+	}
+	if err := os.MkdirAll(out, 0o700); err != nil {
+		return "", err
+	}
+	files, err := os.ReadDir(out)
+	if err != nil {
+		return "", err
+	}
+	if len(files) > 0 {
+		return "", fmt.Errorf("%w: %s is not empty", redlatch.ErrInvalid, out)
+	}
+	return filepath.Abs(out)
+}
 
 // run is a run under way.
 type run struct {
@@ -46,7 +98,6 @@ func (r *run) begin(ctx context.Context) (err error) {
 		if err := errors.Join(r.leaveOut(clocks, r.own.NoClocks), r.leaveOut(wires, r.own.NoWires)); err != nil {
 			return err
 		}
-		r.plan.Promises = promises(r.plan.Deployment, r.plan.Faults)
 		r.urls = r.own.URLs
 	}
 	if r.admin, err = openAdmin(r.urls); err != nil {
@@ -54,23 +105,21 @@ func (r *run) begin(ctx context.Context) (err error) {
 	}
 	if needed(r.plan.Faults, successors) {
 		var why error
-		if r.succeed, why = r.admin.succession(ctx, r.urls[0]); why != nil {
-			if err := r.leaveOut(successors, why); err != nil {
-				return err
-			}
-			r.plan.Promises = promises(r.plan.Deployment, r.plan.Faults)
+		r.succeed, why = r.admin.succession(ctx, r.urls[0])
+		if err := r.leaveOut(successors, why); err != nil {
+			return err
 		}
 	}
+	r.plan.Promises = promises(r.plan.Deployment, r.plan.Faults)
 	for _, url := range r.urls {
 		r.plan.Servers = append(r.plan.Servers, safeURL(url))
 	}
 	r.plan.Redis = r.admin.versions(ctx)
-	found, err := r.admin.keys(ctx, r.plan.Prefix)
+	err = r.admin.each(ctx, r.plan.Prefix, func(_ rueidis.Client, key string) error {
+		return fmt.Errorf("there are keys under it already, such as %q", key)
+	})
 	if err != nil {
-		return fmt.Errorf("look for keys under the prefix: %w", err)
-	}
-	if len(found) > 0 {
-		return fmt.Errorf("%w: there are keys under %s already, such as %q", ErrRefused, r.plan.Prefix, found[0])
+		return fmt.Errorf("not begun: the prefix %s: %w", r.plan.Prefix, err)
 	}
 	if !r.plan.Own {
 		r.guard.sweepLater(r.urls, r.plan.Prefix)
@@ -93,8 +142,8 @@ func (r *run) begin(ctx context.Context) (err error) {
 		return err
 	}
 	r.rec = history.NewRecorder(file)
-	if r.Plan != nil {
-		r.Plan(r.plan)
+	if r.Planned != nil {
+		r.Planned(r.plan)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/address"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/internal/testkit/verify/link"
 	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
@@ -30,7 +31,11 @@ import (
 const WorkerArg = "verify-worker"
 
 // Work is one worker process.
-func Work(in io.Reader, out io.Writer) error { return worker.Run(in, out, openLocker) }
+func Work(in io.Reader, out io.Writer) error {
+	return worker.Run(in, out, func(c worker.Config, l *link.Link) (worker.Locker, error) {
+		return connect(c, l, func(one *counted) conn.Conn { return one })
+	})
+}
 
 // locker is redlatch in one process.
 type locker struct {
@@ -39,12 +44,8 @@ type locker struct {
 	sent   atomic.Int64
 }
 
-// openLocker connects as redlatch.Open does, through the link.
-func openLocker(_ context.Context, c worker.Config, l *link.Link) (worker.Locker, error) {
-	return connect(c, l, func(one *counted) conn.Conn { return one })
-}
-
-// connect opens redlatch over what wrap makes of each connection.
+// connect connects as redlatch.Open does, through the link, and over what wrap makes of each
+// connection.
 func connect(c worker.Config, l *link.Link, wrap func(*counted) conn.Conn) (_ *locker, err error) {
 	k := &locker{Config: c}
 	var conns []conn.Conn
@@ -62,17 +63,21 @@ func connect(c worker.Config, l *link.Link, wrap func(*counted) conn.Conn) (_ *l
 			return wrap(&counted{one, &k.sent}), nil
 		}
 		if len(c.URLs) == 1 {
-			one, err := patiently(func() (conn.Conn, error) { return open(context.Background()) })
+			var one conn.Conn
+			err := servers.Eventually(context.Background(), func() (err error) { // a fault may strike the server
+				one, err = open(context.Background())
+				return err
+			})
 			if err != nil {
 				return nil, err
 			}
 			conns = append(conns, one)
 			continue
 		}
-		conns = append(conns, quorum.NewLazy(strings.Join(dial.InitAddress, ","), c.RequestTimeout, open))
+		conns = append(conns, quorum.NewLazy(strings.Join(dial.InitAddress, ","), c.Request, open))
 	}
 	o := redlatch.Options{
-		Prefix: c.Prefix, Program: "redlatch verify, worker " + c.Worker, Heartbeat: c.Heartbeat, RequestTimeout: c.RequestTimeout,
+		Prefix: c.Prefix, Program: "redlatch verify, worker " + c.Worker, Heartbeat: c.Heartbeat, RequestTimeout: c.Request,
 		FenceTTL: time.Hour, Lock: redlatch.LockOptions{TTL: c.TTL}, Journal: redlatch.JournalOptions{Off: true},
 	}
 	if len(conns) == 1 {
@@ -83,23 +88,13 @@ func connect(c worker.Config, l *link.Link, wrap func(*counted) conn.Conn) (_ *l
 	return k, err
 }
 
-// patiently tries again what fails while a fault strikes the server.
-func patiently[T any](open func() (T, error)) (T, error) {
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		v, err := open()
-		if err == nil || time.Now().After(end) {
-			return v, err
-		}
-	}
-}
-
 // arrange fills in how a worker dials: by the link, under a name, and with the time limits of
 // redlatch.Open.
 func arrange(dial *rueidis.ClientOption, c worker.Config, l *link.Link) {
 	dial.ClientName = c.ClientName
-	dial.Dialer.Timeout = c.RequestTimeout
-	dial.Dialer.KeepAlive = min(max(c.RequestTimeout/2, time.Second), 3*time.Second)
-	dial.ConnWriteTimeout = min(max(c.RequestTimeout, time.Second), 6*time.Second)
+	dial.Dialer.Timeout = c.Request
+	dial.Dialer.KeepAlive = min(max(c.Request/2, time.Second), 3*time.Second)
+	dial.ConnWriteTimeout = min(max(c.Request, time.Second), 6*time.Second)
 	given := dial.DialCtxFn
 	dial.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 		if given != nil {
@@ -181,10 +176,7 @@ func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, er
 		return one(choose(t.Wait, m.RLock, m.TryRLock)(ctx))
 	case history.Semaphore:
 		s := k.client.Semaphore(name, k.Permits).With(o)
-		if t.Wait {
-			return one(s.Acquire(ctx, t.N))
-		}
-		return one(s.TryAcquire(ctx, t.N))
+		return one(choose(t.Wait, s.Acquire, s.TryAcquire)(ctx, t.N))
 	case history.SlotPool:
 		p := k.client.SlotPool(name, k.Slots, redlatch.SlotOptions{Quarantine: k.Rest}).With(o)
 		slot, err := choose(t.Wait, p.Acquire, p.TryAcquire)(ctx)
@@ -198,11 +190,7 @@ func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, er
 		return []worker.Lease{lease{Lease: slot.Lease, slot: id}}, nil
 	case history.Election:
 		e := k.client.Election(name).With(o)
-		campaign := e.TryCampaign
-		if t.Wait {
-			campaign = e.Campaign
-		}
-		return one(campaign(ctx, k.Worker))
+		return one(choose(t.Wait, e.Campaign, e.TryCampaign)(ctx, k.Worker))
 	case history.Job:
 		l, end, err := window.Begin(ctx, k.client.Job(name, redlatch.JobOptions{Window: k.Window}).With(o))
 		if err != nil {
@@ -213,8 +201,8 @@ func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, er
 	return nil, fmt.Errorf("there is no kind %q", t.Kind)
 }
 
-// choose is the waiting form of an acquisition, or its try.
-func choose[T any](wait bool, acquire, try func(context.Context) (T, error)) func(context.Context) (T, error) {
+// choose returns the waiting form of an acquisition, or its try.
+func choose[F any](wait bool, acquire, try F) F {
 	if wait {
 		return acquire
 	}
@@ -280,14 +268,8 @@ func (l lease) Owner() string {
 	return l.Lease.Owner()
 }
 
-// Left implements [worker.Lease].
-func (l lease) Left() time.Duration { return l.Remaining() }
-
 // Slot implements [worker.Lease].
 func (l lease) Slot() int { return l.slot }
-
-// Done implements [worker.Lease].
-func (l lease) Done() <-chan struct{} { return l.Context().Done() }
 
 // Release implements [worker.Lease].
 func (l lease) Release(ctx context.Context) error {

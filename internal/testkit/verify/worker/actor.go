@@ -149,7 +149,7 @@ func (a *actor) granted(op int64, l Lease) {
 
 // look asks whether a lease is held.
 func (a *actor) look(op int64, l Lease) bool {
-	return a.rec.Look(op, func() int64 { return int64(l.Left()) })
+	return a.rec.Look(op, func() int64 { return int64(l.Remaining()) })
 }
 
 // hold works under a lease. What it does not do is to look at the lease right before it writes:
@@ -224,7 +224,7 @@ func (a *actor) work(ctx context.Context, op int64, l Lease) bool {
 	if a.calm.Load() || rand.IntN(200) > 0 {
 		select {
 		case <-time.After(upTo(3 * time.Millisecond)):
-		case <-l.Done():
+		case <-l.Context().Done():
 		}
 		return a.look(op, l)
 	}

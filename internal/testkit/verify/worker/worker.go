@@ -25,22 +25,28 @@ import (
 type Config struct {
 	Worker     string   // its name in the history
 	URLs       []string // one deployment, or the nodes of a quorum
-	Prefix     string   // of all keys
 	ClientName string   // of its connections in Redis
+	Terms
 
 	Direct map[string]string // where servers listen that are known by other addresses
-
-	Kinds  []string
-	Actors int           // goroutines for each name
-	Pause  time.Duration // of each goroutine between two acquisitions, on average
-
-	TTL, Heartbeat, RequestTimeout time.Duration
-	Rest, Window                   time.Duration
-	Permits                        int64
-	Slots                          int
+	Pause  time.Duration     // of each goroutine between two acquisitions, on average
 
 	History  string // the file to write to
 	Register string // the socket of the registers
+}
+
+// Terms are what all workers of a run have in common.
+type Terms struct {
+	Prefix    string        `json:"prefix"` // of all keys
+	Kinds     []string      `json:"kinds"`
+	Actors    int           `json:"goroutines_per_name"` // of each worker
+	TTL       time.Duration `json:"ttl_ns"`
+	Heartbeat time.Duration `json:"heartbeat_ns"`
+	Request   time.Duration `json:"request_timeout_ns"`
+	Rest      time.Duration `json:"rest_ns"`
+	Window    time.Duration `json:"window_ns"`
+	Permits   int64         `json:"permits"`
+	Slots     int           `json:"slots"`
 }
 
 // Order is what a worker is told later, one JSON object a line.
@@ -71,11 +77,11 @@ type Take struct {
 
 // Lease is what an acquisition comes to, one for each name.
 type Lease interface {
-	Left() time.Duration // for how long it is sure to be held; 0 if it is not
-	Token() int64        // 0 if it is not held
+	Remaining() time.Duration // for how long it is sure to be held; 0 if it is not
+	Token() int64             // 0 if it is not held
 	Owner() string
 	Slot() int
-	Done() <-chan struct{}
+	Context() context.Context // done when it is lost
 	Release(ctx context.Context) error
 
 	// Again acquires the same name once more, for an owner that may.
@@ -109,7 +115,7 @@ type worker struct {
 
 // Run is the process. It ends when its input does: it then releases what it holds and closes its
 // client. The errors that it returns keep it from working.
-func Run(in io.Reader, out io.Writer, open func(ctx context.Context, c Config, l *link.Link) (Locker, error)) error {
+func Run(in io.Reader, out io.Writer, open func(Config, *link.Link) (Locker, error)) error {
 	lines := bufio.NewReader(in)
 	first, err := lines.ReadBytes('\n')
 	if err != nil {
@@ -128,7 +134,7 @@ func Run(in io.Reader, out io.Writer, open func(ctx context.Context, c Config, l
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	tell := json.NewEncoder(out)
-	if w.locker, err = open(ctx, w.Config, w.link); err != nil {
+	if w.locker, err = open(w.Config, w.link); err != nil {
 		_ = tell.Encode(Report{Fatal: err.Error()})
 		return err
 	}

@@ -35,7 +35,9 @@ type verifyFlags struct {
 }
 
 func newVerifyCommand(a *app.App) *cobra.Command {
-	f := verifyFlags{o: verify.Options{Deployment: "one", Duration: time.Minute, Workers: 4, TTL: time.Second, Rate: -1}}
+	var f verifyFlags
+	f.o.Plan = verify.Plan{Deployment: "one", Duration: time.Minute, Workers: 4, Rate: -1}
+	f.o.TTL = time.Second
 	cmd := app.Command("verify", app.Nothing, func(cmd *cobra.Command, _ []string) error { return putToTest(a, cmd, f) })
 	cmd.Annotations = map[string]string{app.OwnServer: "REDLATCH_VERIFY_REDIS, or servers of its own"}
 	flags := cmd.Flags()
@@ -119,7 +121,7 @@ func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
 	ctx, stop := app.UntilSignal(cmd.Context())
 	defer stop()
 	line := &liveLine{out: a.Stderr, terminal: terminal.Is(a.Stderr)}
-	f.o.Plan, f.o.Tell = func(p verify.Plan) { fmt.Fprint(a.Stderr, planText(p)) }, line.tell
+	f.o.Planned, f.o.Tell = func(p verify.Plan) { fmt.Fprint(a.Stderr, planText(p)) }, line.tell
 	report, err := verify.Run(ctx, f.o)
 	line.end()
 	switch {
