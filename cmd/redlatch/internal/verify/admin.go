@@ -140,14 +140,6 @@ func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client
 	return nil
 }
 
-func (a *admin) keys(ctx context.Context, prefix string) (all []string, err error) {
-	err = a.each(ctx, prefix, func(_ rueidis.Client, key string) error {
-		all = append(all, key)
-		return nil
-	})
-	return all, err
-}
-
 // left returns the keys that should not be there once every client has closed, and why not. What
 // stays for a while has a TTL: tokens, the last slots of instances, what clients said of themselves.
 // The right of a quorum's node to vote stays for good.
@@ -171,14 +163,6 @@ func (a *admin) left(ctx context.Context, prefix string) (map[string]string, err
 		return nil
 	})
 	return left, err
-}
-
-// sweep deletes all keys under a prefix.
-func (a *admin) sweep(ctx context.Context, prefix string) error {
-	return a.each(ctx, prefix, func(c rueidis.Client, key string) error {
-		_, err := do(ctx, c, "DEL", key)
-		return err
-	})
 }
 
 // writesPatience bounds the wait for servers to take writes again.

@@ -1,18 +1,16 @@
 package verify
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/testkit/servers"
@@ -25,30 +23,27 @@ const supervisorFile = "supervisor.jsonl"
 
 // crew is the workers of a run.
 type crew struct {
-	run  *run
-	done Progress // of lives that are over; guarded by mu
+	run   *run
+	posts []*post // one for each worker, which may have many lives
 
-	mu     sync.Mutex // guards what is below
-	posts  []*post    // one for each worker, which may have many lives
+	mu     sync.Mutex    // guards what is below
+	done   worker.Report // of lives that are over
 	faults int
 	now    map[string]int // faults that are being done
-	crash  string         // how a worker ended that was not to end
 }
 
 // post is a worker in its current life.
 type post struct {
 	number int
-	busy   sync.Mutex // held by the fault that strikes it
-
-	mu     sync.Mutex // guards what is below
+	busy   sync.Mutex // held by the fault that strikes it, which may begin another life
 	life   int
 	name   string
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	last   worker.Report
-	exited chan struct{}
-	over   bool // its end is expected
-	stderr *tail
+	child  *child        // nil before the first life
+	exited chan struct{} // closed at the end of this life
+	over   atomic.Bool   // that end is expected
+
+	mu   sync.Mutex // guards last
+	last worker.Report
 }
 
 func newCrew(r *run) *crew {
@@ -60,7 +55,7 @@ func newCrew(r *run) *crew {
 }
 
 // config is what the next life of a worker is told.
-func (c *crew) config(p *post) worker.Config {
+func (c *crew) config(name string) worker.Config {
 	plan := c.run.plan
 	pause := 5 * time.Millisecond
 	if plan.Rate > 0 {
@@ -71,8 +66,8 @@ func (c *crew) config(p *post) worker.Config {
 		pause = max(pause, time.Duration(plan.Workers*actors)*time.Second/time.Duration(plan.Rate))
 	}
 	config := worker.Config{
-		Worker: p.name, URLs: c.run.urls, ClientName: clientName(plan), Terms: plan.Terms, Pause: pause,
-		History:  filepath.Join(c.run.dir, "worker-"+p.name+".jsonl"),
+		Worker: name, URLs: c.run.urls, ClientName: clientName(plan), Terms: plan.Terms, Pause: pause,
+		History:  filepath.Join(c.run.dir, "worker-"+name+".jsonl"),
 		Register: filepath.Join(c.run.dir, "r.sock"),
 	}
 	if c.run.own != nil {
@@ -99,42 +94,19 @@ func (c *crew) hire(ctx context.Context) error {
 
 // start begins a life of a worker, and returns when its client is open.
 func (c *crew) start(ctx context.Context, p *post) error {
-	command := c.run.Command
-	if command == nil {
-		program, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		command = []string{program, WorkerArg}
-	}
-	cmd := exec.Command(command[0], command[1:]...)
-	errs := &tail{}
-	cmd.Stderr = errs
-	cmd.SysProcAttr = servers.DieWithParent(true)
-	in, err := cmd.StdinPipe()
+	one, err := startChild(servers.DieWithParent(true), c.run.Command...)
 	if err != nil {
 		return err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	c.run.guard.Watch(cmd.Process.Pid)
-	p.mu.Lock()
+	c.run.guard.Watch(one.Process.Pid)
 	p.life++
 	p.name = fmt.Sprintf("%d.%d", p.number, p.life)
-	p.cmd, p.in, p.last, p.over, p.exited, p.stderr = cmd, in, worker.Report{}, false, make(chan struct{}), errs
-	config := c.config(p)
-	p.mu.Unlock()
+	p.child, p.exited = one, make(chan struct{})
+	p.over.Store(false)
 	c.run.rec.Note(history.Event{Type: history.Life, Target: p.name})
 	ready := make(chan error, 1)
-	go c.listen(p, out, ready)
-	if err := json.NewEncoder(in).Encode(config); err != nil {
-		return err
-	}
+	go c.listen(p, ready) // ends with this life
+	one.tell(c.config(p.name))
 	select {
 	case err := <-ready:
 		return err
@@ -143,61 +115,39 @@ func (c *crew) start(ctx context.Context, p *post) error {
 	}
 }
 
-// listen takes the reports of a life until it ends.
-func (c *crew) listen(p *post, out io.Reader, ready chan<- error) {
-	in := json.NewDecoder(bufio.NewReader(out))
+// listen takes the reports of a life until it ends. The first says that its client is open.
+func (c *crew) listen(p *post, ready chan<- error) {
 	told := false
-	for {
+	for in := json.NewDecoder(p.child.out); ; {
 		var report worker.Report
 		if in.Decode(&report) != nil {
 			break
 		}
-		switch {
-		case report.Fatal != "":
-			ready <- fmt.Errorf("a worker cannot begin: %s", report.Fatal)
-			told = true
-		case report.Ready:
+		if !told {
 			ready <- nil
 			told = true
-		default:
-			p.mu.Lock()
-			p.last = report
-			p.mu.Unlock()
 		}
+		p.mu.Lock()
+		p.last = report
+		p.mu.Unlock()
 	}
-	err := p.cmd.Wait()
-	c.run.guard.Forget(p.cmd.Process.Pid)
+	err := p.child.wait()
+	c.run.guard.Forget(p.child.Process.Pid)
 	if !told {
-		ready <- fmt.Errorf("a worker ended before it began: %v: %s", err, p.stderr)
+		ready <- fmt.Errorf("a worker ended before it began: %v", err)
+	}
+	if told && (!p.over.Load() || err != nil && !killed(err)) {
+		why := fmt.Sprintf("crashed: worker %s ended by itself: %v", p.name, err)
+		c.run.rec.Note(history.Event{Type: history.Life, Target: p.name, Why: why})
 	}
 	p.mu.Lock()
-	last, expected := p.last, p.over
+	last := p.last
 	p.last = worker.Report{}
-	close(p.exited)
 	p.mu.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.done.Acquired += last.Acquired
-	c.done.Lost += last.Lost
-	c.done.Stale += last.Stale
-	if told && (!expected || err != nil && c.crash == "" && !killed(err)) {
-		c.crash = fmt.Sprintf("worker %s ended by itself (%v): %s", p.name, err, p.stderr)
-		c.run.rec.Note(history.Event{Type: history.Life, Target: p.name, Why: "crashed: " + c.crash})
-	}
-}
-
-// tell sends a worker an order.
-func (p *post) tell(o worker.Order) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_ = json.NewEncoder(p.in).Encode(o) // a worker that is gone needs no orders
-}
-
-// order tells all workers.
-func (c *crew) order(o worker.Order) {
-	for _, p := range c.posts {
-		p.tell(o)
-	}
+	c.done.Add(last)
+	c.mu.Unlock()
+	close(p.exited)
 }
 
 // claim returns a worker that no other fault strikes at the moment. The caller unlocks busy.
@@ -214,46 +164,28 @@ func (c *crew) claim(ctx context.Context) *post {
 	return nil
 }
 
-// end waits for the end of the current life, and kills it if that takes too long.
-func (p *post) end(patience time.Duration) {
-	p.mu.Lock()
-	exited, process := p.exited, p.cmd.Process
-	p.mu.Unlock()
+// finish has the current life end, as is then expected, and returns when it has.
+func (p *post) finish(how func(*child) error, patience time.Duration) error {
+	p.over.Store(true)
+	err := how(p.child)
 	select {
-	case <-exited:
+	case <-p.exited:
 	case <-time.After(patience):
-		_ = process.Kill()
-		<-exited
+		_ = p.child.kill()
+		<-p.exited
 	}
+	return err
 }
 
-// dismiss has all workers release what they hold and end.
-func (c *crew) dismiss() {
+// dismiss has all workers end, and returns when they have.
+func (c *crew) dismiss(how func(*child) error) {
+	var all sync.WaitGroup
 	for _, p := range c.posts {
-		p.mu.Lock()
-		if p.cmd != nil {
-			p.over = true
-			_ = p.in.Close()
-		}
-		p.mu.Unlock()
-	}
-	for _, p := range c.posts {
-		if p.cmd != nil {
-			p.end(20 * time.Second)
+		if p.child != nil {
+			all.Go(func() { _ = p.finish(how, 20*time.Second) })
 		}
 	}
-}
-
-// kill ends what is left of the crew.
-func (c *crew) kill() {
-	for _, p := range c.posts {
-		p.mu.Lock()
-		if p.cmd != nil {
-			p.over = true
-			_ = p.cmd.Process.Kill()
-		}
-		p.mu.Unlock()
-	}
+	all.Wait()
 }
 
 // striking notes that a fault is being done until the function that it returns is called.
@@ -273,15 +205,11 @@ func (c *crew) striking(fault string) (over func()) {
 
 func (c *crew) progress() Progress {
 	c.mu.Lock()
-	p := c.done
-	p.Faults = c.faults
-	p.Now = joined(c.now)
+	p := Progress{Report: c.done, Faults: c.faults, Now: joined(c.now)}
 	c.mu.Unlock()
 	for _, one := range c.posts {
 		one.mu.Lock()
-		p.Acquired += one.last.Acquired
-		p.Lost += one.last.Lost
-		p.Stale += one.last.Stale
+		p.Add(one.last)
 		one.mu.Unlock()
 	}
 	return p

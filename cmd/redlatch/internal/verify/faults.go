@@ -1,10 +1,13 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -236,27 +239,26 @@ func onWorker(do func(context.Context, *run, *post) (int64, string, error)) func
 }
 
 func stopWorker(_ context.Context, r *run, p *post) (int64, string, error) {
-	p.mu.Lock()
-	process, name := p.cmd.Process, p.name
-	p.mu.Unlock()
-	if err := suspend(process); err != nil {
-		return 0, name, err
+	if err := suspend(p.child.Process); err != nil {
+		return 0, p.name, err
 	}
 	time.Sleep(r.plan.TTL + r.plan.TTL/10 + rand.N(r.plan.TTL/2))
-	stood := stands(process)
-	if err := resume(process); err != nil {
-		return 0, name, err
+	stood := stands(p.child.Process)
+	return stood, p.name, resume(p.child.Process)
+}
+
+// stands returns 1 if a process is suspended, or the system does not tell.
+func stands(p *os.Process) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
+	if runtime.GOOS == "linux" && (err != nil || !bytes.Contains(text, []byte(") T "))) {
+		return 0
 	}
-	return stood, name, nil
+	return 1
 }
 
 func killWorker(ctx context.Context, r *run, p *post) (int64, string, error) {
-	p.mu.Lock()
-	p.over = true
-	process, name := p.cmd.Process, p.name
-	p.mu.Unlock()
-	err := process.Kill()
-	p.end(10 * time.Second)
+	name := p.name
+	err := p.finish((*child).kill, 10*time.Second)
 	r.rec.Note(history.Event{Type: history.Life, Target: name, Why: "killed"})
 	if err == nil {
 		time.Sleep(rand.N(r.plan.TTL))
@@ -269,7 +271,7 @@ func killWorker(ctx context.Context, r *run, p *post) (int64, string, error) {
 // both back at once: on a slow machine the few kills of a run then ended each of its few stalls.
 func stall(ctx context.Context, r *run) (int64, string, error) {
 	if p := r.crew.claim(ctx); p != nil {
-		p.tell(worker.Order{Do: "stall"})
+		p.child.tell(worker.Order{Do: "stall"})
 		time.AfterFunc(2*r.plan.TTL, p.busy.Unlock) // it takes 1.5 TTLs at most, from the next lease on
 		pause(ctx, rand.N(r.plan.TTL))
 	}
@@ -287,15 +289,15 @@ func delays(r *run) link.Harm {
 // harmLink has the link of a worker do harm for a while, which the history calls by that name.
 func harmLink(name string, what func(*run) link.Harm) func(context.Context, *run) (int64, string, error) {
 	return onWorker(func(ctx context.Context, r *run, p *post) (int64, string, error) {
-		p.tell(worker.Order{Do: "harm", Fault: name, Harm: what(r)})
+		p.child.tell(worker.Order{Do: "harm", Fault: name, Harm: what(r)})
 		pause(ctx, r.plan.TTL/5+rand.N(r.plan.TTL/2))
-		p.tell(worker.Order{Do: "heal"})
+		p.child.tell(worker.Order{Do: "heal"})
 		return byWorker, "", nil
 	})
 }
 
 func cutLink(_ context.Context, _ *run, p *post) (int64, string, error) {
-	p.tell(worker.Order{Do: "cut", Fault: "cut"})
+	p.child.tell(worker.Order{Do: "cut", Fault: "cut"})
 	return byWorker, "", nil
 }
 

@@ -1,7 +1,7 @@
 package verify
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +12,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // The guard is a process that cleans up after the supervisor, however that ends: it waits for the end
@@ -32,36 +35,15 @@ type note struct {
 }
 
 // guard is the supervisor's side.
-type guard struct {
-	cmd *exec.Cmd
-	out *tail
+type guard struct{ *child }
 
-	mu sync.Mutex // guards in
-	in io.WriteCloser
-}
-
-func startGuard(dir string) (*guard, error) {
-	program, err := os.Executable()
+func startGuard(program, dir string) (*guard, error) {
+	one, err := startChild(outliving(), program, GuardArg)
 	if err != nil {
-		return nil, err
-	}
-	g := &guard{cmd: exec.Command(program, GuardArg), out: &tail{}}
-	g.cmd.Stderr = g.out
-	g.cmd.SysProcAttr = outliving()
-	if g.in, err = g.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	if err := g.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the process that cleans up: %w", err)
 	}
-	g.tell(note{Dir: dir})
-	return g, nil
-}
-
-func (g *guard) tell(n note) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_ = json.NewEncoder(g.in).Encode(n) // one that is gone is found at the end
+	one.tell(note{Dir: dir})
+	return &guard{one}, nil
 }
 
 // Watch has the guard kill a process if the supervisor ends before it.
@@ -70,56 +52,47 @@ func (g *guard) Watch(pid int) { g.tell(note{Watch: pid}) }
 // Forget has the guard leave a process alone that has ended.
 func (g *guard) Forget(pid int) { g.tell(note{Forget: pid}) }
 
-func (g *guard) sweepLater(urls []string, prefix string) { g.tell(note{URLs: urls, Prefix: prefix}) }
-
 // finish has the guard clean up, and returns when it has.
-func (g *guard) finish() error {
-	g.mu.Lock()
-	_ = g.in.Close()
-	g.mu.Unlock()
-	if err := g.cmd.Wait(); err != nil {
-		return fmt.Errorf("%w: %s", err, g.out)
-	}
-	return nil
-}
+func (g *guard) finish() error { return errors.Join(g.hangUp(), g.wait()) }
 
 // Guard is the guard process. It ends after its input.
 func Guard(in io.Reader) error {
 	signal.Ignore(os.Interrupt) // of the terminal: it means the supervisor, which ends and so ends the input
 	watched := make(map[int]bool)
-	var last note
-	for d := json.NewDecoder(bufio.NewReader(in)); ; {
-		var n note
-		if d.Decode(&n) != nil {
+	var told note // what a line leaves out is as it was
+	for d := json.NewDecoder(in); ; {
+		told.Watch, told.Forget = 0, 0
+		if d.Decode(&told) != nil {
 			break
 		}
-		switch {
-		case n.Watch != 0:
-			watched[n.Watch] = true
-		case n.Forget != 0:
-			delete(watched, n.Forget)
-		case n.Dir != "":
-			last.Dir = n.Dir
-		default:
-			last.URLs, last.Prefix = n.URLs, n.Prefix
+		if told.Watch != 0 {
+			watched[told.Watch] = true
 		}
+		delete(watched, told.Forget)
 	}
 	for pid := range watched {
-		if p, err := os.FindProcess(pid); err == nil {
-			_ = p.Kill()
-			gone(pid, 5*time.Second)
+		p, err := os.FindProcess(pid)
+		if err != nil {
+			continue
+		}
+		_ = p.Kill()
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			if p.Signal(syscall.Signal(0)) != nil {
+				break // it is gone
+			}
 		}
 	}
 	var err error
-	if last.Prefix != "" {
-		err = sweepPrefix(last.URLs, last.Prefix)
+	if told.Prefix != "" {
+		err = sweep(told.URLs, told.Prefix)
 	}
-	return errors.Join(err, os.RemoveAll(filepath.Join(last.Dir, ".servers")), os.RemoveAll(filepath.Join(last.Dir, "r.sock")))
+	servers, socket := filepath.Join(told.Dir, ".servers"), filepath.Join(told.Dir, "r.sock")
+	return errors.Join(err, os.RemoveAll(servers), os.RemoveAll(socket))
 }
 
-// sweepPrefix deletes all keys of a run. A request of a worker that was killed may still be on its
-// way, so it looks until it finds none, a second later.
-func sweepPrefix(urls []string, prefix string) error {
+// sweep deletes all keys of a run. A request of a worker that was killed may still be on its way, so
+// it looks again a second later.
+func sweep(urls []string, prefix string) error {
 	a, err := openAdmin(urls)
 	if err != nil {
 		return err
@@ -127,31 +100,63 @@ func sweepPrefix(urls []string, prefix string) error {
 	defer a.close()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err := a.sweep(ctx, prefix); err != nil {
-		return err
+	for range 2 {
+		err := a.each(ctx, prefix, func(c rueidis.Client, key string) error {
+			_, err := do(ctx, c, "DEL", key)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
 	}
-	time.Sleep(time.Second)
-	return a.sweep(ctx, prefix)
+	return nil
 }
 
-// tail keeps the last of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
+// child is a process of this program that is told things, one JSON object a line. Safe for concurrent
+// use.
+type child struct {
+	*exec.Cmd
+	out  io.Reader
+	said bytes.Buffer // on its standard error
+
+	mu sync.Mutex // guards in
+	in io.WriteCloser
 }
 
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if extra := len(t.text) - 4096; extra > 0 {
-		t.text = t.text[extra:]
+func startChild(attr *syscall.SysProcAttr, command ...string) (c *child, err error) {
+	c = &child{Cmd: exec.Command(command[0], command[1:]...)}
+	c.Stderr, c.SysProcAttr = &c.said, attr
+	if c.in, err = c.StdinPipe(); err != nil {
+		return nil, err
 	}
-	return len(p), nil
+	if c.out, err = c.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	return c, c.Start()
 }
 
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
+// tell sends one thing. A process that is gone is found at its end.
+func (c *child) tell(what any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = json.NewEncoder(c.in).Encode(what)
+}
+
+// hangUp ends what the process is told, and so the process.
+func (c *child) hangUp() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.in.Close()
+}
+
+func (c *child) kill() error { return c.Process.Kill() }
+
+// wait returns how the process ended, with the last that it said about an error.
+func (c *child) wait() error {
+	if err := c.Wait(); err != nil {
+		said := c.said.Bytes()
+		return fmt.Errorf("%w: %s", err, said[max(len(said)-4096, 0):])
+	}
+	return nil
 }

@@ -63,11 +63,9 @@ type LeftOut struct {
 
 // Progress is how a run goes.
 type Progress struct {
+	worker.Report
 	Elapsed   time.Duration
-	Acquired  int64
 	HandOvers int64 // of what the locks protect, from one worker to another
-	Lost      int64
-	Stale     int64 // writes that the tokens kept out
 	Faults    int
 	Now       string // the faults that are being done
 }

@@ -31,7 +31,14 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	if r.dir, err = prepare(o.Out); err != nil {
 		return report, err
 	}
-	if r.guard, err = startGuard(r.dir); err != nil {
+	program, err := os.Executable()
+	if err != nil {
+		return report, err
+	}
+	if r.Command == nil {
+		r.Command = []string{program, WorkerArg}
+	}
+	if r.guard, err = startGuard(program, r.dir); err != nil {
 		return report, err
 	}
 	defer func() {
@@ -122,7 +129,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 		return fmt.Errorf("not begun: the prefix %s: %w", r.plan.Prefix, err)
 	}
 	if !r.plan.Own {
-		r.guard.sweepLater(r.urls, r.plan.Prefix)
+		r.guard.tell(note{URLs: r.urls, Prefix: r.plan.Prefix})
 	}
 	if r.examine(ctx); silent(r.plan) {
 		r.plan.Bound += time.Duration(2*r.plan.Workers) * silentTurn
@@ -176,7 +183,7 @@ func (r *run) end() {
 // work has the workers work, does harm, lets them be, and looks at what they left.
 func (r *run) work(ctx context.Context) error {
 	r.crew = newCrew(r)
-	defer r.crew.kill()
+	defer r.crew.dismiss((*child).kill)
 	if err := r.crew.hire(ctx); err != nil {
 		return err
 	}
@@ -187,12 +194,14 @@ func (r *run) work(ctx context.Context) error {
 	r.harm(harm)
 	cancel()
 	if ctx.Err() == nil {
-		r.crew.order(worker.Order{Do: "calm"})
+		for _, p := range r.crew.posts {
+			p.child.tell(worker.Order{Do: "calm"})
+		}
 		r.rec.Note(history.Event{Type: history.Calm})
 		lateness := watchClock(ctx, calm)
 		r.rec.Note(history.Event{Type: history.Fault, Name: lateClock, Count: int64(lateness)})
 	}
-	r.crew.dismiss()
+	r.crew.dismiss((*child).hangUp)
 	r.leftovers(context.WithoutCancel(ctx))
 	for _, one := range r.registry.Results() {
 		r.rec.Note(history.Event{Type: history.Final, Name: one.Name, Value: one.Value, Bare: one.Bare, Count: one.Lost})

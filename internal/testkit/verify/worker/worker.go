@@ -56,13 +56,18 @@ type Order struct {
 	Harm  link.Harm
 }
 
-// Report is what a worker tells, one JSON object a line.
+// Report is what a worker tells, one JSON object a line. The first says that its client is open.
 type Report struct {
-	Ready    bool   `json:",omitempty"` // its client is open
-	Acquired int64  `json:",omitempty"`
-	Lost     int64  `json:",omitempty"`
-	Stale    int64  `json:",omitempty"` // writes that were refused
-	Fatal    string `json:",omitempty"`
+	Acquired int64
+	Lost     int64
+	Stale    int64 // writes that the tokens kept out
+}
+
+// Add adds the figures of another.
+func (r *Report) Add(other Report) {
+	r.Acquired += other.Acquired
+	r.Lost += other.Lost
+	r.Stale += other.Stale
 }
 
 // Take is one acquisition.
@@ -135,10 +140,9 @@ func Run(in io.Reader, out io.Writer, open func(Config, *link.Link) (Locker, err
 	defer stop()
 	tell := json.NewEncoder(out)
 	if w.locker, err = open(w.Config, w.link); err != nil {
-		_ = tell.Encode(Report{Fatal: err.Error()})
 		return err
 	}
-	if err := tell.Encode(Report{Ready: true}); err != nil {
+	if err := tell.Encode(Report{}); err != nil {
 		return err
 	}
 
