@@ -3,7 +3,6 @@ package verify
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -174,32 +173,20 @@ func (a *admin) awaitWrites(ctx context.Context, keys []string) error {
 	defer cancel()
 	for _, c := range a.clients {
 		for _, key := range keys {
-			err := patient(ctx, func() error {
+			for {
 				once, cancel := context.WithTimeout(ctx, 2*time.Second)
-				defer cancel()
-				return c.Do(once, c.B().Set().Key(key).Value("").PxMilliseconds(200).Build()).Error()
-			})
-			if err != nil {
-				return fmt.Errorf("%s takes no writes after the fault: %w", key, err)
+				err := c.Do(once, c.B().Set().Key(key).Value("").PxMilliseconds(200).Build()).Error()
+				cancel()
+				if err == nil {
+					break
+				}
+				if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
+					return fmt.Errorf("%s takes no writes after the fault: %w", key, err)
+				}
 			}
 		}
 	}
 	return nil
-}
-
-// patient repeats f until it succeeds, or ctx is done.
-func patient(ctx context.Context, f func() error) error {
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		}
-	}
 }
 
 // connections returns the ids of the connections with this name at one server.
@@ -209,14 +196,10 @@ func connections(ctx context.Context, c rueidis.Client, name string) ([]string, 
 		return nil, err
 	}
 	var ids []string
-	for line := range strings.Lines(text) {
-		fields := make(map[string]string)
-		for _, field := range strings.Fields(line) {
-			key, value, _ := strings.Cut(field, "=")
-			fields[key] = value
-		}
-		if fields["name"] == name {
-			ids = append(ids, fields["id"])
+	for line := range strings.Lines(text) { // id=7 addr=...
+		id, rest, _ := strings.Cut(line, " ")
+		if strings.Contains(rest, " name="+name+" ") {
+			ids = append(ids, strings.TrimPrefix(id, "id="))
 		}
 	}
 	return ids, nil

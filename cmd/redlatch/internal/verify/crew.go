@@ -59,11 +59,8 @@ func (c *crew) config(name string) worker.Config {
 	plan := c.run.plan
 	pause := 5 * time.Millisecond
 	if plan.Rate > 0 {
-		actors := 0
-		for _, kind := range plan.Kinds {
-			actors += len(worker.Names(kind)) * plan.Actors
-		}
-		pause = max(pause, time.Duration(plan.Workers*actors)*time.Second/time.Duration(plan.Rate))
+		actors := plan.Workers * plan.Actors * len(plan.names())
+		pause = max(pause, time.Duration(actors)*time.Second/time.Duration(plan.Rate))
 	}
 	config := worker.Config{
 		Worker: name, URLs: c.run.urls, ClientName: clientName(plan), Terms: plan.Terms, Pause: pause,

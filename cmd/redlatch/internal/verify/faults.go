@@ -208,10 +208,8 @@ func (r *run) strike(ctx context.Context, f Fault) {
 // awaitWrites returns when a write is taken at the place of each lock, and at each node of a quorum.
 func (r *run) awaitWrites(ctx context.Context) error {
 	var keys []string
-	for _, kind := range r.plan.Kinds {
-		for _, name := range worker.Names(kind) {
-			keys = append(keys, "{"+r.plan.Prefix+name+"}:probe")
-		}
+	for _, name := range r.plan.names() {
+		keys = append(keys, "{"+r.plan.Prefix+name+"}:probe")
 	}
 	return r.admin.awaitWrites(ctx, keys)
 }
@@ -307,10 +305,20 @@ func anyServer(r *run) link.Harm {
 	return link.Harm{Only: all[rand.IntN(len(all))].Addr, SwallowRequests: true, SwallowReplies: true}
 }
 
-func killConnections(ctx context.Context, r *run) (killed int64, what string, err error) {
+// onMasters does something to each server that takes writes, and adds up the effects.
+func (r *run) onMasters(
+	ctx context.Context, f func(rueidis.Client) (int64, error),
+) (effect int64, what string, err error) {
 	for _, c := range r.admin.masters(ctx) {
-		ids, e := connections(ctx, c, clientName(r.plan))
-		err = errors.Join(err, e)
+		n, e := f(c)
+		effect, err = effect+n, errors.Join(err, e)
+	}
+	return effect, "", err
+}
+
+func killConnections(ctx context.Context, r *run) (int64, string, error) {
+	return r.onMasters(ctx, func(c rueidis.Client) (killed int64, err error) {
+		ids, err := connections(ctx, c, clientName(r.plan))
 		rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 		for _, id := range ids[:min(len(ids), 3)] {
 			n, e := do(ctx, c, "CLIENT", "KILL", "ID", id)
@@ -318,35 +326,24 @@ func killConnections(ctx context.Context, r *run) (killed int64, what string, er
 				killed++
 			}
 		}
-	}
-	return killed, "", err
+		return killed, err
+	})
 }
 
-func flushScripts(ctx context.Context, r *run) (flushed int64, what string, err error) {
-	for _, c := range r.admin.masters(ctx) {
-		before, e := cachedScripts(ctx, c)
-		_, f := do(ctx, c, "SCRIPT", "FLUSH")
-		err = errors.Join(err, e, f)
-		if f == nil {
-			flushed += max(before, 0)
+func flushScripts(ctx context.Context, r *run) (int64, string, error) {
+	return r.onMasters(ctx, func(c rueidis.Client) (int64, error) {
+		info, e := do(ctx, c, "INFO", "memory")
+		if _, err := do(ctx, c, "SCRIPT", "FLUSH"); err != nil {
+			return 0, errors.Join(e, err)
 		}
-	}
-	return flushed, "", err
-}
-
-// cachedScripts returns how many scripts a server knows.
-func cachedScripts(ctx context.Context, c rueidis.Client) (n int64, err error) {
-	info, err := do(ctx, c, "INFO", "memory")
-	n, _ = strconv.ParseInt(servers.Fields(info)["number_of_cached_scripts"], 10, 64)
-	return n, err
+		known, _ := strconv.ParseInt(servers.Fields(info)["number_of_cached_scripts"], 10, 64)
+		return known, e
+	})
 }
 
 // deleteKey deletes the key of a lock, and returns its name if it was there.
 func deleteKey(ctx context.Context, r *run) (int64, string, error) {
-	var names []string
-	for _, kind := range r.plan.Kinds {
-		names = append(names, worker.Names(kind)...)
-	}
+	names := r.plan.names()
 	name := names[rand.IntN(len(names))]
 	// In a cluster the client finds the node by itself. Of a quorum's nodes it is one.
 	c := r.admin.clients[rand.IntN(len(r.admin.clients))]
@@ -361,14 +358,14 @@ func deleteKey(ctx context.Context, r *run) (int64, string, error) {
 	return 0, name, err
 }
 
-func pauseClients(ctx context.Context, r *run) (paused int64, what string, err error) {
+func pauseClients(ctx context.Context, r *run) (int64, string, error) {
 	d := rand.N(r.plan.TTL)
-	for _, c := range r.admin.masters(ctx) {
-		_, e := do(ctx, c, "CLIENT", "PAUSE", fmt.Sprint(d.Milliseconds()))
-		if err = errors.Join(err, e); e == nil {
-			paused++
+	paused, _, err := r.onMasters(ctx, func(c rueidis.Client) (int64, error) {
+		if _, err := do(ctx, c, "CLIENT", "PAUSE", fmt.Sprint(d.Milliseconds())); err != nil {
+			return 0, err
 		}
-	}
+		return 1, nil
+	})
 	pause(ctx, d)
 	return paused, d.Round(time.Millisecond).String(), err
 }

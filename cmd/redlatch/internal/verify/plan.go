@@ -119,6 +119,14 @@ func (o Options) plan() (Plan, error) {
 	return p, p.chooseFaults(o.Disrupt)
 }
 
+// names returns the names of all locks.
+func (p Plan) names() (all []string) {
+	for _, kind := range p.Kinds {
+		all = append(all, worker.Names(kind)...)
+	}
+	return all
+}
+
 // silent reports whether the doctor found that no messages arrive, as for a user without a right to
 // the channels. Waiting works all the same, by asking.
 func silent(p Plan) bool {

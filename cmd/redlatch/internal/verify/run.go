@@ -203,8 +203,8 @@ func (r *run) work(ctx context.Context) error {
 	}
 	r.crew.dismiss((*child).hangUp)
 	r.leftovers(context.WithoutCancel(ctx))
-	for _, one := range r.registry.Results() {
-		r.rec.Note(history.Event{Type: history.Final, Name: one.Name, Value: one.Value, Bare: one.Bare, Count: one.Lost})
+	for name, one := range r.registry.Results() {
+		r.rec.Note(history.Event{Type: history.Final, Name: name, Value: one.Value, Bare: one.Bare, Count: one.Lost})
 	}
 	return r.rec.Err()
 }

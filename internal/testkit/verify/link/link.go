@@ -19,6 +19,14 @@ type Harm struct {
 	Only                            string // the address at which this is done; "" for all
 }
 
+// late returns by how much n bytes of a reply are late.
+func (h Harm) late(n int) time.Duration {
+	if h.DelayReplies > 0 || h.Slow == 0 {
+		return h.DelayReplies
+	}
+	return time.Duration(n) * time.Second / time.Duration(h.Slow)
+}
+
 // Link is the connections of one worker. The zero value is ready. Safe for concurrent use.
 type Link struct {
 	hits atomic.Int64 // chunks that were harmed, or connections that were cut, since the last Heal
@@ -46,11 +54,6 @@ func (l *Link) Set(h Harm) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.harm = h
-	l.wake()
-}
-
-// wake has those that are delayed look again. The caller holds l.mu.
-func (l *Link) wake() {
 	if l.again != nil {
 		close(l.again)
 	}
@@ -59,45 +62,40 @@ func (l *Link) wake() {
 
 // Cut closes every connection. New ones are fine.
 func (l *Link) Cut() {
-	l.mu.Lock()
-	conns := make([]*conn, 0, len(l.conns))
-	for c := range l.conns {
-		conns = append(conns, c)
-	}
-	l.hits.Add(int64(len(conns)))
-	l.mu.Unlock()
-	for _, c := range conns {
-		_ = c.Close()
-	}
+	l.hits.Add(l.closeIf(func(*conn) bool { return true }))
 }
 
 // Heal ends all harm, and returns how often any was done. Connections that something was swallowed
 // of are closed, as they are out of step.
 func (l *Link) Heal() (hits int64) {
-	l.mu.Lock()
-	hits, l.harm = l.hits.Swap(0), Harm{}
-	l.wake()
-	var dirty []*conn
-	for c := range l.conns {
-		if c.dirty {
-			dirty = append(dirty, c)
-		}
-	}
-	l.mu.Unlock()
-	for _, c := range dirty {
-		_ = c.Close()
-	}
+	l.Set(Harm{})
+	hits = l.hits.Swap(0)
+	l.closeIf(func(c *conn) bool { return c.dirty })
 	return hits
 }
 
-// now returns what to do at an address, and a channel that is closed when that changes.
-func (l *Link) now(addr string) (Harm, <-chan struct{}) {
+// closeIf closes some connections, and returns how many.
+func (l *Link) closeIf(which func(*conn) bool) (n int64) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.harm.Only != "" && l.harm.Only != addr {
-		return Harm{}, l.again
+	var some []*conn
+	for c := range l.conns {
+		if which(c) {
+			some = append(some, c)
+		}
 	}
-	return l.harm, l.again
+	l.mu.Unlock()
+	for _, c := range some {
+		_ = c.Close()
+	}
+	return int64(len(some))
+}
+
+// at returns what to do at an address. The caller holds l.mu.
+func (l *Link) at(addr string) Harm {
+	if l.harm.Only != "" && l.harm.Only != addr {
+		return Harm{}
+	}
+	return l.harm
 }
 
 // pass returns what to do with bytes of a connection, of which some are swallowed while the harm
@@ -107,9 +105,7 @@ func (l *Link) now(addr string) (Harm, <-chan struct{}) {
 func (l *Link) pass(c *conn, swallows func(Harm) bool) (h Harm, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.harm.Only == "" || l.harm.Only == c.addr {
-		h = l.harm
-	}
+	h = l.at(c.addr)
 	if swallows(h) {
 		l.hits.Add(1)
 		c.dirty = true
@@ -180,18 +176,16 @@ func (c *conn) drain() {
 		if err != nil {
 			c.failed, c.queue = err, nil
 		}
-		done := len(c.queue) == 0
-		c.mu.Unlock()
-		if done {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			select {
-			case <-c.closed:
-				_ = c.Conn.Close()
-			default:
-			}
-			return
+		if len(c.queue) == 0 {
+			break
 		}
+		c.mu.Unlock()
+	}
+	defer c.mu.Unlock()
+	select {
+	case <-c.closed:
+		_ = c.Conn.Close()
+	default:
 	}
 }
 
@@ -213,28 +207,22 @@ func (c *conn) Read(data []byte) (int, error) {
 			c.link.hits.Add(1)
 			_ = c.Close()
 			return n / 2, nil
-		case h.DelayReplies > 0:
+		case h.late(n) > 0:
 			c.link.hits.Add(1)
-			c.hold(time.Now(), func(h Harm) time.Duration { return h.DelayReplies })
-		case h.Slow > 0:
-			c.link.hits.Add(1)
-			c.hold(time.Now(), func(h Harm) time.Duration {
-				if h.Slow == 0 {
-					return 0
-				}
-				return time.Duration(n) * time.Second / time.Duration(h.Slow)
-			})
+			c.hold(n)
 		}
 		return n, nil
 	}
 }
 
-// hold returns when what came then has been held up for as long as the link says, or the connection
-// is closed.
-func (c *conn) hold(came time.Time, delay func(Harm) time.Duration) {
-	for {
-		h, again := c.link.now(c.addr)
-		left := delay(h) - time.Since(came)
+// hold returns when n bytes that came now have been held up for as long as the link says, or the
+// connection is closed.
+func (c *conn) hold(n int) {
+	for came := time.Now(); ; {
+		c.link.mu.Lock()
+		h, again := c.link.at(c.addr), c.link.again
+		c.link.mu.Unlock()
+		left := h.late(n) - time.Since(came)
 		if left <= 0 {
 			return
 		}

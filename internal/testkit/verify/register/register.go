@@ -7,17 +7,15 @@
 package register
 
 import (
-	"cmp"
 	"encoding/json"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
 
 // Server keeps the registers. Safe for concurrent use.
 type Server struct {
-	listener  net.Listener
+	net.Listener
 	handOvers atomic.Int64
 
 	mu  sync.Mutex // guards all
@@ -26,11 +24,16 @@ type Server struct {
 
 // cell is one register.
 type cell struct {
+	Result
 	newest int64  // token
 	worker string // that had it
-	value  int64  // of the form that checks tokens
-	bare   int64  // of the form that does not
-	lost   int64  // writes of bare that were not made from its value
+}
+
+// Result is how a register stands at the end.
+type Result struct {
+	Value int64 // of the form that checks tokens
+	Bare  int64 // of the form that does not
+	Lost  int64 // writes of Bare that were not made from its value
 }
 
 // Listen starts a server on a socket at path.
@@ -39,17 +42,14 @@ func Listen(path string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{listener: l, all: make(map[string]*cell)}
+	s := &Server{Listener: l, all: make(map[string]*cell)}
 	go s.accept() // ends with Close
 	return s, nil
 }
 
-// Close ends the server.
-func (s *Server) Close() error { return s.listener.Close() }
-
 func (s *Server) accept() {
 	for {
-		c, err := s.listener.Accept()
+		c, err := s.Accept()
 		if err != nil {
 			return
 		}
@@ -63,26 +63,28 @@ func (s *Server) serve(c net.Conn) {
 	var worker string
 	in, out := json.NewDecoder(c), json.NewEncoder(c)
 	for err := in.Decode(&worker); err == nil; {
-		var a access
+		var a Access
 		if err = in.Decode(&a); err == nil {
 			err = out.Encode(s.answer(worker, a))
 		}
 	}
 }
 
-// access is what a worker asks, as a line of JSON, and reply what it is told.
-type access struct {
+// Access is what a worker asks: it reads both forms of a register, or writes them.
+type Access struct {
 	Write              bool
 	Name               string
 	Token, Value, Bare int64
 }
 
-type reply struct {
+// Reply is how a register stands after an access. It is not OK if a newer token was there before. The
+// form without tokens takes a write all the same.
+type Reply struct {
 	OK          bool
 	Value, Bare int64
 }
 
-func (s *Server) answer(worker string, a access) reply {
+func (s *Server) answer(worker string, a Access) Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.all[a.Name]
@@ -100,43 +102,34 @@ func (s *Server) answer(worker string, a access) reply {
 	}
 	if a.Write {
 		if ok {
-			r.value = a.Value
+			r.Value = a.Value
 		}
-		if a.Bare != r.bare+1 {
-			r.lost++
+		if a.Bare != r.Bare+1 {
+			r.Lost++
 		}
-		r.bare = a.Bare
+		r.Bare = a.Bare
 	}
-	return reply{ok, r.value, r.bare}
+	return Reply{ok, r.Value, r.Bare}
 }
 
 // HandOvers returns how often a register went from one worker to another.
 func (s *Server) HandOvers() int64 { return s.handOvers.Load() }
 
-// Result is how a register stands at the end.
-type Result struct {
-	Name  string
-	Value int64 // with tokens
-	Bare  int64 // without
-	Lost  int64 // updates of the form without tokens
-}
-
 // Results returns all registers, by name.
-func (s *Server) Results() []Result {
+func (s *Server) Results() map[string]Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []Result
+	all := make(map[string]Result)
 	for name, r := range s.all {
-		all = append(all, Result{name, r.value, r.bare, r.lost})
+		all[name] = r.Result
 	}
-	slices.SortFunc(all, func(a, b Result) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
 // Client is the connection of one goroutine. It is for that goroutine alone.
 type Client struct {
-	conn net.Conn
-	in   *json.Decoder
+	net.Conn
+	in *json.Decoder
 }
 
 // Dial connects a worker to the server at path.
@@ -152,23 +145,9 @@ func Dial(path, worker string) (*Client, error) {
 	return &Client{c, json.NewDecoder(c)}, nil
 }
 
-// Close ends the connection.
-func (c *Client) Close() error { return c.conn.Close() }
-
-// Read reads both forms of a register. ok is false if a newer token was there before.
-func (c *Client) Read(name string, token int64) (ok bool, value, bare int64, err error) {
-	r, err := c.ask(access{Name: name, Token: token})
-	return r.OK, r.Value, r.Bare, err
-}
-
-// Write writes both forms. The one without tokens takes it in any case.
-func (c *Client) Write(name string, token, value, bare int64) (ok bool, err error) {
-	r, err := c.ask(access{Write: true, Name: name, Token: token, Value: value, Bare: bare})
-	return r.OK, err
-}
-
-func (c *Client) ask(a access) (r reply, err error) {
-	if err = json.NewEncoder(c.conn).Encode(a); err == nil {
+// Ask makes an access, and waits for the reply.
+func (c *Client) Ask(a Access) (r Reply, err error) {
+	if err = json.NewEncoder(c).Encode(a); err == nil {
 		err = c.in.Decode(&r)
 	}
 	return r, err

@@ -18,27 +18,20 @@ func TestRegisterTellsLateWritesApart(t *testing.T) {
 	defer one.Close()
 	two := check.Value(register.Dial(path, "2")).OK(t)
 	defer two.Close()
-	read := func(c *register.Client, token int64) (value, bare int64) {
+	ask := func(c *register.Client, a register.Access, want register.Reply) {
 		t.Helper()
-		ok, value, bare, err := c.Read("a", token)
-		check.Must(t, err == nil && ok, "Read with token %d = %t, %v, want it taken", token, ok, err)
-		return value, bare
+		a.Name = "a"
+		check.Equal(t, check.Value(c.Ask(a)).OK(t), want, "the reply")
 	}
-	write := func(c *register.Client, token, value, bare int64, want bool) {
-		t.Helper()
-		if ok, err := c.Write("a", token, value, bare); err != nil || ok != want {
-			t.Fatalf("Write with token %d = %t, %v, want %t", token, ok, err, want)
-		}
-	}
-	read(one, 1) // and falls asleep
-	v, b := read(two, 2)
-	write(two, 2, v+1, b+1, true)
-	write(one, 1, 1, 1, false)
-	if ok, _, _, err := one.Read("a", 1); ok || err != nil {
-		t.Errorf("Read with an old token = %t, %v, want it refused", ok, err)
-	}
+	ask(one, register.Access{Token: 1}, register.Reply{OK: true}) // and falls asleep
+	ask(two, register.Access{Token: 2}, register.Reply{OK: true})
+	write := register.Access{Write: true, Token: 2, Value: 1, Bare: 1}
+	ask(two, write, register.Reply{OK: true, Value: 1, Bare: 1})
+	write.Token = 1
+	ask(one, write, register.Reply{Value: 1, Bare: 1})
+	ask(one, register.Access{Token: 1}, register.Reply{Value: 1, Bare: 1})
 	got := s.Results()
-	if len(got) != 1 || got[0] != (register.Result{Name: "a", Value: 1, Bare: 1, Lost: 1}) {
+	if len(got) != 1 || got["a"] != (register.Result{Value: 1, Bare: 1, Lost: 1}) {
 		t.Errorf("Results = %+v, want one update with tokens, and one lost without", got)
 	}
 	if n := s.HandOvers(); n != 1 {

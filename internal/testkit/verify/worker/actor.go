@@ -27,7 +27,7 @@ type actor struct {
 	number int
 	kind   string
 	name   string
-	reg    *register.Client // nil until it is used
+	reg    *register.Client
 }
 
 func (w *worker) actors() (all []*actor) {
@@ -43,11 +43,11 @@ func (w *worker) actors() (all []*actor) {
 
 // toil acquires, works and releases until ctx is done.
 func (a *actor) toil(ctx context.Context) {
-	defer func() {
-		if a.reg != nil {
-			_ = a.reg.Close()
-		}
-	}()
+	var err error
+	if a.reg, err = register.Dial(a.Register, a.Worker); err != nil {
+		return
+	}
+	defer a.reg.Close()
 	for ctx.Err() == nil {
 		a.once(ctx)
 		rest(ctx, upTo(2*a.Pause))
@@ -165,46 +165,48 @@ func (a *actor) hold(ctx context.Context, t Take, name string, op int64, l Lease
 		a.work(ctx, op, l)
 		return
 	}
-	if a.reg == nil {
-		var err error
-		if a.reg, err = register.Dial(a.Register, a.Worker); err != nil {
-			return
-		}
-	}
 	token := l.Token()
 	if token == 0 {
 		return
 	}
-	call := a.rec.Call(history.Event{Type: history.Read, Of: op, Name: name, Token: token})
-	ok, value, bare, err := a.reg.Read(name, token)
+	read, err := a.access(op, register.Access{Name: name, Token: token})
 	if err != nil {
 		return
 	}
-	a.rec.Note(history.Event{Type: history.Answer, Op: call, OK: ok, Value: value, Bare: bare})
-	switch {
-	case stall:
+	if stall {
 		a.sleepwalk(ctx)
-	default:
-		if !a.work(ctx, op, l) {
-			return
-		}
+	} else if !a.work(ctx, op, l) {
+		return
 	}
 	if t.Kind == history.Reentrant && rand.IntN(2) == 0 {
 		a.enterAgain(ctx, t, op, l)
 	}
-	if !ok {
+	if !read.OK {
 		return // what it read was of no use
 	}
-	call = a.rec.Call(history.Event{Type: history.Write, Of: op, Name: name, Token: token, Value: value + 1, Bare: bare + 1})
-	ok, err = a.reg.Write(name, token, value+1, bare+1)
+	write := register.Access{Write: true, Name: name, Token: token, Value: read.Value + 1, Bare: read.Bare + 1}
+	took, err := a.access(op, write)
 	if err != nil {
 		return
 	}
-	a.rec.Note(history.Event{Type: history.Answer, Op: call, OK: ok})
-	if !ok {
+	if !took.OK {
 		a.stale.Add(1)
 	}
 	a.look(op, l)
+}
+
+// access reads or writes a register under the lease of op.
+func (a *actor) access(op int64, what register.Access) (register.Reply, error) {
+	e := history.Event{Type: history.Read, Of: op, Name: what.Name, Token: what.Token}
+	if what.Write {
+		e.Type, e.Value, e.Bare = history.Write, what.Value, what.Bare
+	}
+	call := a.rec.Call(e)
+	r, err := a.reg.Ask(what)
+	if err == nil {
+		a.rec.Note(history.Event{Type: history.Answer, Op: call, OK: r.OK, Value: r.Value, Bare: r.Bare})
+	}
+	return r, err
 }
 
 // sleepwalk stands still for longer than the lease, as a process in a long pause does, and goes on
