@@ -176,15 +176,13 @@ func (r *Report) conclude(h *history.History) {
 
 // tooLittle returns why nothing can be concluded.
 func (r *Report) tooLittle(h *history.History) (reasons []string) {
-	total := 0
 	for _, kind := range r.Plan.Kinds {
-		n := r.Acquired[kind]
-		if total += n; n < minEach {
+		if n := r.Acquired[kind]; n < minEach {
 			reasons = append(reasons, fmt.Sprintf("only %d acquisitions of kind %s, want %d at least", n, kind, minEach))
 		}
 	}
-	if seconds := int(r.Took / time.Second); total < seconds*minPerSecond {
-		reasons = append(reasons, fmt.Sprintf("only %d acquisitions in %ds, want %d a second at least", total, seconds, minPerSecond))
+	if seconds := int(r.Took / time.Second); r.Total() < seconds*minPerSecond {
+		reasons = append(reasons, fmt.Sprintf("only %d acquisitions in %ds, want %d a second at least", r.Total(), seconds, minPerSecond))
 	}
 	for _, e := range r.Faults {
 		if e.Effect == 0 {
@@ -245,6 +243,14 @@ type Report struct {
 	Longest  time.Duration     `json:"longest_wait_after_faults_ns"`
 	Late     time.Duration     `json:"late_clock_ns"`
 	Dir      string            `json:"dir,omitempty"`
+}
+
+// Total returns how many acquisitions there were.
+func (r Report) Total() (n int) {
+	for _, one := range r.Acquired {
+		n += one
+	}
+	return n
 }
 
 // Effect is what one kind of fault was seen to do.

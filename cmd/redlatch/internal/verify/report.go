@@ -12,40 +12,70 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	texttemplate "text/template"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
-//go:embed report.html.tmpl
-var page string
+// The report as a page and as text.
+var (
+	//go:embed report.html.tmpl
+	page string
+	//go:embed report.txt.tmpl
+	plain string
 
-var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"seconds": func(d time.Duration) string { return d.Round(time.Second).String() },
-	"span":    fleet.Span, "n": fleet.Count, "allowed": allowed, "passed": func() string { return passed },
-}).Parse(page))
+	functions = map[string]any{
+		"seconds": func(d time.Duration) string { return d.Round(time.Second).String() },
+		"span":    fleet.Span, "n": fleet.Count, "allowed": allowed, "passed": func() string { return passed },
+		"colour": func(worker string) template.CSS { return template.CSS(colour(worker)) },
+	}
+	pageTemplate = template.Must(template.New("page").Funcs(functions).Parse(page))
+	textTemplate = texttemplate.Must(texttemplate.New("text").Funcs(functions).Parse(plain))
+)
+
+// passed says what PASS means.
+const passed = "No violation was found, and enough faults hit to have shown one."
+
+// Text returns a report for people.
+func Text(r Report) string {
+	var b strings.Builder
+	if err := textTemplate.Execute(&b, r); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}
+
+// allowed says which overlaps a check found at a time without its promise, and why.
+func allowed(f history.Finding) string {
+	var by []string
+	for _, fault := range slices.Sorted(maps.Keys(f.ExcusedBy)) {
+		by = append(by, fmt.Sprintf("%s after %s", fleet.Count(f.ExcusedBy[fault]), fault))
+	}
+	overlaps := fleet.Count(f.Excused) + " overlaps are"
+	if f.Excused == 1 {
+		overlaps = "1 overlap is"
+	}
+	return fmt.Sprintf("%s allowed: within one TTL after verify itself did harm (%s); %s others",
+		overlaps, strings.Join(by, ", "), fleet.Count(f.Bad))
+}
 
 // pageData is what the page shows.
 type pageData struct {
 	Report
-	Total      int
 	Glance     template.HTML
 	Close      template.HTML
 	CloseTitle string
-	Legend     []legend
+	Legend     []string // the numbers of the workers
 
 	begin int64
 }
 
 // Second writes a time as seconds since the run began.
 func (d pageData) Second(t int64) string { return fmt.Sprintf("%.3fs", float64(t-d.begin)/1e9) }
-
-type legend struct {
-	Name   string
-	Colour template.CSS
-}
 
 // writeFiles writes the report into the directory of a run.
 func writeFiles(dir string, r Report, h *history.History) error {
@@ -66,14 +96,11 @@ func writeFiles(dir string, r Report, h *history.History) error {
 
 func writePage(out io.Writer, r Report, h *history.History) error {
 	d := pageData{Report: r, Glance: glance(r, h), begin: h.Begin}
-	for _, n := range r.Acquired {
-		d.Total += n
-	}
-	from, title := closeUp(r, h)
-	d.CloseTitle = title
+	var from int64
+	from, d.CloseTitle = closeUp(r, h)
 	d.Close = holdsBetween(h, from, from+int64(closeSpan))
 	for i := range r.Plan.Workers {
-		d.Legend = append(d.Legend, legend{fmt.Sprintf("worker %d", i+1), template.CSS(colour(fmt.Sprint(i + 1)))})
+		d.Legend = append(d.Legend, strconv.Itoa(i+1))
 	}
 	return pageTemplate.Execute(out, d)
 }
@@ -87,10 +114,14 @@ const (
 
 // colour is that of a worker's bars.
 func colour(worker string) string {
-	number, _, _ := strings.Cut(worker, ".")
-	n := 0
-	_, _ = fmt.Sscan(number, &n)
+	n, _ := strconv.Atoi(number(worker))
 	return fmt.Sprintf("var(--w%d)", (max(n, 1)-1)%8+1)
+}
+
+// number returns the number of a worker without that of its life.
+func number(worker string) string {
+	n, _, _ := strings.Cut(worker, ".")
+	return n
 }
 
 // svg is a picture under way.
@@ -172,41 +203,29 @@ func glance(r Report, h *history.History) template.HTML {
 	return s.done(y + 26)
 }
 
-// cells draws which worker held a lock for most of each cell of the run, a path for each worker.
+// cells draws which worker was the first to hold a lock in each cell of the run, a path for each worker.
 func (s *svg) cells(holds []*history.Hold, y float64) {
-	took := make([]map[string]int64, cells)
-	wide := max((s.to-s.from)/cells, 1)
+	slices.SortFunc(holds, func(a, b *history.Hold) int { return cmp.Compare(a.First, b.First) })
+	wide, next := max((s.to-s.from)/cells, 1), int64(0)
+	paths := make(map[string]*strings.Builder)
 	for _, k := range holds {
 		if !k.Believed() {
 			continue
 		}
-		worker, _, _ := strings.Cut(k.Worker, ".")
-		for i := (k.First - s.from) / wide; i <= (k.Last-s.from)/wide && i < cells; i++ {
-			begin := s.from + i*wide
-			if took[i] == nil {
-				took[i] = make(map[string]int64)
-			}
-			took[i][worker] += min(k.Last, begin+wide) - max(k.First, begin) + 1
+		path := paths[number(k.Worker)]
+		if path == nil {
+			path = new(strings.Builder)
+			paths[number(k.Worker)] = path
 		}
-	}
-	paths := make(map[string]*strings.Builder)
-	for i := range took {
-		most := ""
-		for worker, t := range took[i] {
-			if most == "" || t > took[i][most] || t == took[i][most] && worker < most {
-				most = worker
-			}
+		next = max(next, (k.First-s.from)/wide)
+		for ; next <= (k.Last-s.from)/wide && next < cells; next++ {
+			x := left + next*width/cells
+			fmt.Fprintf(path, "M%d %.0fh%dv%dh-%dz", x, y, width/cells, lockHigh-5, width/cells)
 		}
-		if most == "" {
-			continue
-		}
-		if paths[most] == nil {
-			paths[most] = new(strings.Builder)
-		}
-		fmt.Fprintf(paths[most], "M%d %.0fh%dv%dh-%dz", left+i*width/cells, y, width/cells, lockHigh-5, width/cells)
 	}
 	for _, worker := range slices.Sorted(maps.Keys(paths)) {
-		fmt.Fprintf(s, `<path d="%s" fill="%s"><title>worker %s</title></path>`, paths[worker], colour(worker), html.EscapeString(worker))
+		fmt.Fprintf(s, `<path d="%s" fill="%s"><title>worker %s</title></path>`,
+			paths[worker], colour(worker), html.EscapeString(worker))
 	}
 }
 
@@ -247,16 +266,9 @@ func holdsBetween(h *history.History, from, to int64) template.HTML {
 		}
 		rows[name] = append(rows[name], k)
 	}
-	s := &svg{from: from, to: to}
-	type drawn struct {
-		hold *history.Hold
-		row  int
-	}
-	var bars []drawn
-	row := 0
-	heads := make(map[int]string)
+	row, bars := 0, &svg{from: from, to: to}
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		heads[row] = name
+		bars.text(left-8, float64(row*rowHigh)+32, "end", name)
 		var ends []int64 // of the sub-rows: those that are inside together are below each other
 		slices.SortFunc(rows[name], func(a, b *history.Hold) int { return cmp.Compare(a.First, b.First) })
 		for _, k := range rows[name] {
@@ -266,30 +278,21 @@ func holdsBetween(h *history.History, from, to int64) template.HTML {
 				ends = append(ends, 0)
 			}
 			ends[i] = k.Last
-			bars = append(bars, drawn{k, row + i})
+			bars.bar(k.First, k.Last, float64((row+i)*rowHigh)+22, rowHigh-5, colour(k.Worker),
+				fmt.Sprintf("worker %s, call %d, token %d %s: %s to %s",
+					k.Worker, k.Op, k.Token, k.Mode, h.At(k.First), h.At(k.Last)))
 		}
 		row += len(ends)
 	}
-	high := float64(row*rowHigh + 50)
-	var faults []history.Event
-	for _, e := range h.Faults {
-		if e.Name != lateClock && e.At >= from && e.Asked <= to {
-			s.bar(e.Asked, e.At, 0, high-22, "var(--fault)", fmt.Sprintf("%s %s", e.Name, e.Target))
-			faults = append(faults, e)
-		}
-	}
-	s.axis(h, high-22)
-	for i, name := range heads {
-		s.text(left-8, float64(i*rowHigh)+32, "end", name)
-	}
-	for _, b := range bars {
-		k := b.hold
-		s.bar(k.First, k.Last, float64(b.row*rowHigh)+22, rowHigh-5, colour(k.Worker),
-			fmt.Sprintf("worker %s, call %d, token %d %s: %s to %s", k.Worker, k.Op, k.Token, k.Mode, h.At(k.First), h.At(k.Last)))
-	}
+	high := float64(row*rowHigh + 28)
+	s := &svg{from: from, to: to}
 	free := [2]float64{} // from where on there is room for the names of faults, in two lines
-	for _, e := range faults {
+	for _, e := range h.Faults {
+		if e.Name == lateClock || e.At < from || e.Asked > to {
+			continue
+		}
 		text := strings.TrimSpace(e.Name + " " + e.Target)
+		s.bar(e.Asked, e.At, 0, high, "var(--fault)", text)
 		for i := range free {
 			if x := s.x(e.Asked) + 2; x >= free[i] {
 				s.text(x, 10+float64(i)*9, "start", text)
@@ -298,5 +301,7 @@ func holdsBetween(h *history.History, from, to int64) template.HTML {
 			}
 		}
 	}
-	return s.done(high)
+	s.axis(h, high)
+	s.WriteString(bars.String())
+	return s.done(high + 22)
 }
