@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -58,8 +57,6 @@ func bound(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // masters returns a client for each server that takes writes.
 func (a *admin) masters(ctx context.Context) []rueidis.Client {
-	ctx, cancel := bound(ctx)
-	defer cancel()
 	var all []rueidis.Client
 	for _, c := range a.clients {
 		if c.Mode() != rueidis.ClientModeCluster {
@@ -68,11 +65,7 @@ func (a *admin) masters(ctx context.Context) []rueidis.Client {
 		}
 		nodes := c.Nodes()
 		for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-			role, err := nodes[addr].Do(ctx, nodes[addr].B().Arbitrary("ROLE").Build()).ToArray()
-			if err != nil || len(role) == 0 {
-				continue
-			}
-			if text, _ := role[0].ToString(); text == "master" {
+			if role, err := do(ctx, nodes[addr], "ROLE"); err == nil && strings.HasPrefix(role, "[master") {
 				all = append(all, nodes[addr])
 			}
 		}
@@ -80,19 +73,12 @@ func (a *admin) masters(ctx context.Context) []rueidis.Client {
 	return all
 }
 
-// do sends a command to one server, and returns the reply as text.
+// do sends a command to one server, and returns the reply as text, a list as [first second].
 func do(ctx context.Context, c rueidis.Client, args ...string) (string, error) {
 	ctx, cancel := bound(ctx)
 	defer cancel()
-	m, err := c.Do(ctx, c.B().Arbitrary(args...).Build()).ToMessage()
-	if err != nil {
-		return "", err
-	}
-	if n, err := m.AsInt64(); err == nil {
-		return strconv.FormatInt(n, 10), nil
-	}
-	text, err := m.ToString()
-	return strings.TrimPrefix(text, "txt:"), err
+	reply, err := c.Do(ctx, c.B().Arbitrary(args...).Build()).ToAny()
+	return strings.TrimPrefix(fmt.Sprint(reply), "txt:"), err
 }
 
 // versions returns which Redis or Valkey the masters say that they are.
@@ -118,21 +104,19 @@ func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client
 	for _, c := range a.masters(ctx) {
 		// Siblings of a key begin with a brace: {prefix name}:fence.
 		for _, pattern := range []string{keys.Escape(prefix) + "*", "{" + keys.Escape(prefix) + "*"} {
-			for cursor := uint64(0); ; {
-				bounded, cancel := bound(ctx)
-				page, err := c.Do(bounded, c.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
-				cancel()
-				if err != nil {
+			scan := rueidis.NewScanner(func(cursor uint64) (rueidis.ScanEntry, error) {
+				ctx, cancel := bound(ctx)
+				defer cancel()
+				page := c.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()
+				return c.Do(ctx, page).AsScanEntry()
+			})
+			for key := range scan.Iter() {
+				if err := f(c, key); err != nil {
 					return err
 				}
-				for _, key := range page.Elements {
-					if err := f(c, key); err != nil {
-						return err
-					}
-				}
-				if cursor = page.Cursor; cursor == 0 {
-					break
-				}
+			}
+			if err := scan.Err(); err != nil {
+				return err
 			}
 		}
 	}
@@ -162,47 +146,6 @@ func (a *admin) left(ctx context.Context, prefix string) (map[string]string, err
 		return nil
 	})
 	return left, err
-}
-
-// writesPatience bounds the wait for servers to take writes again.
-const writesPatience = time.Minute
-
-// awaitWrites returns when each of these keys can be written, in every deployment that is given.
-func (a *admin) awaitWrites(ctx context.Context, keys []string) error {
-	ctx, cancel := context.WithTimeout(ctx, writesPatience)
-	defer cancel()
-	for _, c := range a.clients {
-		for _, key := range keys {
-			for {
-				once, cancel := context.WithTimeout(ctx, 2*time.Second)
-				err := c.Do(once, c.B().Set().Key(key).Value("").PxMilliseconds(200).Build()).Error()
-				cancel()
-				if err == nil {
-					break
-				}
-				if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
-					return fmt.Errorf("%s takes no writes after the fault: %w", key, err)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// connections returns the ids of the connections with this name at one server.
-func connections(ctx context.Context, c rueidis.Client, name string) ([]string, error) {
-	text, err := do(ctx, c, "CLIENT", "LIST")
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for line := range strings.Lines(text) { // id=7 addr=...
-		id, rest, _ := strings.Cut(line, " ")
-		if strings.Contains(rest, " name="+name+" ") {
-			ids = append(ids, strings.TrimPrefix(id, "id="))
-		}
-	}
-	return ids, nil
 }
 
 // safeURL returns a URL without user, password and parameters. It is one that the library has read, so no

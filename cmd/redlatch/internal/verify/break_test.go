@@ -194,22 +194,14 @@ type rewritten struct {
 func (r *rewritten) of(s *conn.Script) *conn.Script {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.known[s] == nil {
-		r.known[s] = r.changed(s)
+	if r.known[s] == nil && strings.HasPrefix(s.Name, r.scripts) {
+		text := s.Text
+		for _, l := range r.lines {
+			text = strings.ReplaceAll(text, l[0], l[1])
+		}
+		r.known[s] = conn.NewScript(s.Name, text)
 	}
-	return r.known[s]
-}
-
-// changed is a script with the lines that break it.
-func (b broken) changed(s *conn.Script) *conn.Script {
-	if !strings.HasPrefix(s.Name, b.scripts) {
-		return s
-	}
-	text := s.Text
-	for _, l := range b.lines {
-		text = strings.ReplaceAll(text, l[0], l[1])
-	}
-	return conn.NewScript(s.Name, text)
+	return cmp.Or(r.known[s], s)
 }
 
 // other is redlatch with other leases.
@@ -262,16 +254,11 @@ func (h *half) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, erro
 	leases, err := h.locker.Acquire(ctx, t)
 	for range names[1:] {
 		if err == nil {
-			leases = append(leases, again{leases[0]})
+			leases = append(leases, kept{leases[0]})
 		}
 	}
 	return leases, err
 }
-
-// again is a lease that another one stands for.
-type again struct{ worker.Lease }
-
-func (again) Release(context.Context) error { return nil }
 
 // herd has every waiter try all the time, as clients do that poll.
 type herd struct{ *locker }

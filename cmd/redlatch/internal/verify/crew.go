@@ -29,7 +29,7 @@ type crew struct {
 	mu     sync.Mutex    // guards what is below
 	done   worker.Report // of lives that are over
 	faults int
-	now    map[string]int // faults that are being done
+	now    map[string]bool // faults that are being done
 }
 
 // post is a worker in its current life.
@@ -47,7 +47,7 @@ type post struct {
 }
 
 func newCrew(r *run) *crew {
-	c := &crew{run: r, now: make(map[string]int)}
+	c := &crew{run: r, now: make(map[string]bool)}
 	for i := range r.plan.Workers {
 		c.posts = append(c.posts, &post{number: i + 1})
 	}
@@ -190,13 +190,11 @@ func (c *crew) striking(fault string) (over func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faults++
-	c.now[fault]++
+	c.now[fault] = true
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.now[fault]--; c.now[fault] == 0 {
-			delete(c.now, fault)
-		}
+		delete(c.now, fault)
 	}
 }
 

@@ -207,11 +207,22 @@ func (r *run) strike(ctx context.Context, f Fault) {
 
 // awaitWrites returns when a write is taken at the place of each lock, and at each node of a quorum.
 func (r *run) awaitWrites(ctx context.Context) error {
-	var keys []string
-	for _, name := range r.plan.names() {
-		keys = append(keys, "{"+r.plan.Prefix+name+"}:probe")
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, c := range r.admin.clients {
+		for _, name := range r.plan.names() {
+			key := "{" + r.plan.Prefix + name + "}:probe"
+			err := servers.Eventually(ctx, func() error {
+				once, cancel := context.WithTimeout(ctx, 2*time.Second)
+				defer cancel()
+				return c.Do(once, c.B().Set().Key(key).Value("").PxMilliseconds(200).Build()).Error()
+			})
+			if err != nil {
+				return fmt.Errorf("%s takes no writes after the fault: %w", key, err)
+			}
+		}
 	}
-	return r.admin.awaitWrites(ctx, keys)
+	return nil
 }
 
 // byWorker is the effect of a fault that the worker notes.
@@ -318,7 +329,14 @@ func (r *run) onMasters(
 
 func killConnections(ctx context.Context, r *run) (int64, string, error) {
 	return r.onMasters(ctx, func(c rueidis.Client) (killed int64, err error) {
-		ids, err := connections(ctx, c, clientName(r.plan))
+		list, err := do(ctx, c, "CLIENT", "LIST")
+		var ids []string
+		for line := range strings.Lines(list) { // id=7 addr=...
+			id, rest, _ := strings.Cut(line, " ")
+			if strings.Contains(rest, " name="+clientName(r.plan)+" ") {
+				ids = append(ids, strings.TrimPrefix(id, "id="))
+			}
+		}
 		rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 		for _, id := range ids[:min(len(ids), 3)] {
 			n, e := do(ctx, c, "CLIENT", "KILL", "ID", id)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,12 @@ func stage(t *testing.T, deployment string, faults ...string) (r *run, noted fun
 	}
 }
 
+// fault returns the fault of a name.
+func fault(name string) Fault {
+	all := Faults()
+	return all[slices.IndexFunc(all, func(f Fault) bool { return f.Name == name })]
+}
+
 // TestFailedFailoverEndsWhenWritesAreTaken: a failover that comes to nothing holds up writes. The
 // fault is over when they are taken again, not when the command has failed.
 func TestFailedFailoverEndsWhenWritesAreTaken(t *testing.T) {
@@ -61,12 +68,13 @@ func TestFailedFailoverEndsWhenWritesAreTaken(t *testing.T) {
 	}
 	const held = 3 * time.Second
 	failed := errors.New("the replica did not take over")
-	f := Fault{Name: "failover", Disrupt: true, lane: serversLane, loses: "all", do: func(ctx context.Context, r *run) (int64, string, error) {
+	f := fault("failover")
+	f.do = func(ctx context.Context, r *run) (int64, string, error) {
 		replica, master := r.own.Nodes[1], r.own.Nodes[0]
 		check.Nil(t, "Pause", replica.Pause())
 		check.Nil(t, "FAILOVER", check.ErrorOf(master.Do(ctx, "FAILOVER", "TIMEOUT", "3000")))
 		return 0, master.Addr, failed
-	}}
+	}
 	began := time.Now()
 	r.strike(t.Context(), f)
 	took := time.Since(began)
@@ -112,12 +120,8 @@ func TestFaultsOfServersAreSeen(t *testing.T) {
 		t.Run(c.deployment, func(t *testing.T) {
 			t.Parallel()
 			r, noted := stage(t, c.deployment, c.faults...)
-			for _, f := range Faults() {
-				for _, name := range c.faults {
-					if f.Name == name {
-						r.strike(t.Context(), f)
-					}
-				}
+			for _, name := range c.faults {
+				r.strike(t.Context(), fault(name))
 			}
 			all := noted()
 			check.Must(t, len(all) == len(c.faults), "noted are %v, want %v", all, c.faults)
@@ -163,11 +167,7 @@ func TestFailoverOfServersThatAreGiven(t *testing.T) {
 			r.own = nil
 			before := check.Value(theirs.Replica(t.Context())).OK(t)
 			r.succeed = check.Value(r.admin.succession(t.Context(), theirs.URLs[0])).OK(t)
-			for _, f := range Faults() {
-				if f.Name == "failover" {
-					r.strike(t.Context(), f)
-				}
-			}
+			r.strike(t.Context(), fault("failover"))
 			if e := noted()[0]; e.Count != 1 || e.Why != "" || e.Mode != "*" {
 				t.Errorf("noted is %+v, want a failover", e)
 			}

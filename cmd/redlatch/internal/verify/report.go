@@ -79,11 +79,7 @@ func (d pageData) Second(t int64) string { return fmt.Sprintf("%.3fs", float64(t
 
 // writeFiles writes the report into the directory of a run.
 func writeFiles(dir string, r Report, h *history.History) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "report.json"), append(text, '\n'), 0o600); err != nil {
+	if err := writeJSON(filepath.Join(dir, "report.json"), r); err != nil {
 		return err
 	}
 	file, err := os.Create(filepath.Join(dir, "report.html"))
@@ -92,6 +88,14 @@ func writeFiles(dir string, r Report, h *history.History) error {
 	}
 	defer file.Close()
 	return writePage(file, r, h)
+}
+
+func writeJSON(path string, what any) error {
+	text, err := json.MarshalIndent(what, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o600)
 }
 
 func writePage(out io.Writer, r Report, h *history.History) error {

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -137,11 +136,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	if r.registry, err = register.Listen(filepath.Join(r.dir, "r.sock")); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(r.plan, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(r.dir, planFile), text, 0o600); err != nil {
+	if err := writeJSON(filepath.Join(r.dir, planFile), r.plan); err != nil {
 		return err
 	}
 	file, err := os.Create(filepath.Join(r.dir, supervisorFile))

@@ -152,26 +152,14 @@ func (h *History) crowd(
 		}
 		inside[c.hold] = true
 		if total > limit {
-			f.bad(c.at, c.hold.Name, "at %s %s: %s", h.At(c.at), what(total), h.names(inside))
+			var who []string
+			for k := range inside {
+				who = append(who, h.tell(k))
+			}
+			slices.Sort(who)
+			f.bad(c.at, c.hold.Name, "at %s %s: %s", h.At(c.at), what(total), strings.Join(who, "; "))
 		}
 	}
-}
-
-// names tells holds in words.
-func (h *History) names(holds map[*Hold]bool) string {
-	var all []string
-	for k := range holds {
-		text := h.tell(k)
-		if k.Kind == Semaphore {
-			text += fmt.Sprintf(", %d permits", k.N)
-		}
-		if k.Kind == RWMutex {
-			text += map[string]string{"w": ", writing", "r": ", reading"}[k.Mode]
-		}
-		all = append(all, text)
-	}
-	slices.Sort(all)
-	return strings.Join(all, "; ")
 }
 
 // Permits looks for more permits out than a semaphore has.

@@ -254,21 +254,8 @@ func TestLinesBecomeHolds(t *testing.T) {
 	if a := h.Access[0]; !a.OK || a.Returned < a.Called {
 		t.Errorf("the write is %+v, want it taken", *a)
 	}
-}
-
-// TestBrokenLineIsAnError has a history that was altered refused.
-func TestBrokenLineIsAnError(t *testing.T) {
-	t.Parallel()
-	err := history.ReadEvents(strings.NewReader("{\"at\":1}\nnonsense\n{\"at\":2}\n"), func(history.Event) {})
-	check.That(t, err != nil, "ReadEvents = nil, want an error")
-}
-
-// TestClockIsShared has the clock grow.
-func TestClockIsShared(t *testing.T) {
-	t.Parallel()
-	if a, b := history.Now(), history.Now(); a <= 0 || b < a {
-		t.Errorf("Now = %d, then %d, want it to grow", a, b)
-	}
+	altered := strings.NewReader("{\"at\":1}\nnonsense\n{\"at\":2}\n")
+	check.That(t, history.ReadEvents(altered, w.Add) != nil, "ReadEvents = nil, want an error")
 }
 
 // TestHandOversAreCounted: a lock that goes from one worker to another is handed over, one that the

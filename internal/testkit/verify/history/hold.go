@@ -162,7 +162,6 @@ func (w *Worker) Add(e Event) {
 			if !a.Write {
 				a.Value, a.Bare = e.Value, e.Bare
 			}
-			delete(w.access, e.Op)
 		}
 	case Fault:
 		w.Faults = append(w.Faults, e)
@@ -288,5 +287,9 @@ func (h *History) At(t int64) string {
 
 // tell names a hold in words.
 func (h *History) tell(k *Hold) string {
-	return fmt.Sprintf("worker %s, goroutine %d, call %d, token %d", k.Worker, k.Actor, k.Op, k.Token)
+	what := map[string]string{"w": ", writing", "r": ", reading"}[k.Mode]
+	if k.Kind == Semaphore {
+		what = fmt.Sprintf(", %d permits", k.N)
+	}
+	return fmt.Sprintf("worker %s, goroutine %d, call %d, token %d%s", k.Worker, k.Actor, k.Op, k.Token, what)
 }

@@ -50,7 +50,7 @@ func (a *actor) toil(ctx context.Context) {
 	defer a.reg.Close()
 	for ctx.Err() == nil {
 		a.once(ctx)
-		rest(ctx, upTo(2*a.Pause))
+		rest(ctx, rand.N(2*a.Pause))
 	}
 }
 
@@ -105,7 +105,7 @@ func (a *actor) once(ctx context.Context) {
 		case why != history.WhyTaken:
 			rest(ctx, 20*time.Millisecond) // a server that refuses does so at once
 		case a.kind == history.Job:
-			rest(ctx, upTo(a.Window/4)) // a job is refused until its window ends
+			rest(ctx, rand.N(a.Window/4)) // a job is refused until its window ends
 		}
 		return
 	}
@@ -213,7 +213,7 @@ func (a *actor) access(op int64, what register.Access) (register.Reply, error) {
 // as if nothing had happened. The lease is not renewed in that time.
 func (a *actor) sleepwalk(ctx context.Context) {
 	since := history.Now()
-	rest(ctx, a.TTL+a.TTL/4+upTo(a.TTL/4))
+	rest(ctx, a.TTL+a.TTL/4+rand.N(a.TTL/4))
 	if ctx.Err() == nil {
 		a.rec.Note(history.Event{Type: history.Fault, Name: "stall", Target: a.Worker, Asked: since, Count: 1})
 	}
@@ -225,12 +225,12 @@ func (a *actor) sleepwalk(ctx context.Context) {
 func (a *actor) work(ctx context.Context, op int64, l Lease) bool {
 	if a.calm.Load() || rand.IntN(200) > 0 {
 		select {
-		case <-time.After(upTo(3 * time.Millisecond)):
+		case <-time.After(rand.N(3 * time.Millisecond)):
 		case <-l.Context().Done():
 		}
 		return a.look(op, l)
 	}
-	until := time.Now().Add(upTo(a.TTL + a.TTL/4)) // a lease that is not renewed ends before
+	until := time.Now().Add(rand.N(a.TTL + a.TTL/4)) // a lease that is not renewed ends before
 	for time.Now().Before(until) && ctx.Err() == nil && !a.calm.Load() {
 		rest(ctx, 25*time.Millisecond)
 		if !a.look(op, l) {

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -113,8 +112,7 @@ type worker struct {
 	stalls   atomic.Int64 // that are still to be done
 	calm     atomic.Bool  // the quiet part has begun
 
-	mu    sync.Mutex // guards what is below
-	fault string     // that the link is doing, and since when
+	fault string // that the link is doing, and since when; for the goroutine that takes orders
 	since int64
 }
 
@@ -158,7 +156,7 @@ func Run(in io.Reader, out io.Writer, open func(Config, *link.Link) (Locker, err
 		}
 		w.obey(o)
 	}
-	w.obey(Order{Do: "heal"})
+	w.heal()
 	stop()
 	work.Wait()
 	err = w.locker.Close()
@@ -168,15 +166,11 @@ func Run(in io.Reader, out io.Writer, open func(Config, *link.Link) (Locker, err
 
 // reports tells how it goes, a few times a second.
 func (w *worker) reports(ctx context.Context, tell *json.Encoder) {
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
 	for i := 0; ; i++ {
-		select {
-		case <-tick.C:
-			_ = tell.Encode(Report{Acquired: w.acquired.Load(), Lost: w.lost.Load(), Stale: w.stale.Load()})
-		case <-ctx.Done():
+		if rest(ctx, 200*time.Millisecond); ctx.Err() != nil {
 			return
 		}
+		_ = tell.Encode(Report{Acquired: w.acquired.Load(), Lost: w.lost.Load(), Stale: w.stale.Load()})
 		if i%5 == 0 {
 			w.sent()
 		}
@@ -191,10 +185,10 @@ func (w *worker) sent() {
 func (w *worker) obey(o Order) {
 	switch o.Do {
 	case "harm":
-		w.begin(o.Fault)
+		w.fault, w.since = o.Fault, history.Now()
 		w.link.Set(o.Harm)
 	case "cut":
-		w.begin(o.Fault)
+		w.fault, w.since = o.Fault, history.Now()
 		w.link.Cut()
 		w.heal()
 	case "heal":
@@ -207,22 +201,13 @@ func (w *worker) obey(o Order) {
 	}
 }
 
-func (w *worker) begin(fault string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.fault, w.since = fault, history.Now()
-}
-
 // heal ends what the link does, and notes the effect that it had.
 func (w *worker) heal() {
 	hits := w.link.Heal()
-	w.mu.Lock()
-	fault, since := w.fault, w.since
-	w.fault = ""
-	w.mu.Unlock()
-	if fault != "" {
-		w.rec.Note(history.Event{Type: history.Fault, Name: fault, Target: w.Worker, Asked: since, Count: hits})
+	if w.fault != "" {
+		w.rec.Note(history.Event{Type: history.Fault, Name: w.fault, Target: w.Worker, Asked: w.since, Count: hits})
 	}
+	w.fault = ""
 }
 
 // rest lets time pass, until ctx is done.
@@ -231,12 +216,4 @@ func rest(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
-}
-
-// upTo returns a random time up to d.
-func upTo(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return rand.N(d)
 }
