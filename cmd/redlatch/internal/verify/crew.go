@@ -153,10 +153,7 @@ func (c *crew) claim(ctx context.Context) *post {
 		if p := c.posts[rand.IntN(len(c.posts))]; p.busy.TryLock() {
 			return p
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		pause(ctx, 10*time.Millisecond)
 	}
 	return nil
 }

@@ -146,12 +146,9 @@ func (r *run) leaveOut(what ability, why error) error {
 func (r *run) harm(ctx context.Context) {
 	var wg sync.WaitGroup
 	for lane := range lanes {
-		var mine []Fault
-		for _, f := range Faults() {
-			if f.lane == lane && slices.Contains(r.plan.Faults, f.Name) {
-				mine = append(mine, f)
-			}
-		}
+		mine := slices.DeleteFunc(Faults(), func(f Fault) bool {
+			return f.lane != lane || !slices.Contains(r.plan.Faults, f.Name)
+		})
 		if len(mine) > 0 {
 			wg.Go(func() { r.harmIn(ctx, mine) })
 		}

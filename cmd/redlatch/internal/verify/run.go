@@ -162,17 +162,15 @@ func (r *run) examine(ctx context.Context) {
 	_ = doctor.Examine(ctx, o, func(f doctor.Finding) { r.plan.Doctor = append(r.plan.Doctor, f) })
 }
 
-// end closes what begin opened.
+// end closes what begin opened. The guard removes the files.
 func (r *run) end() {
 	if r.registry != nil {
 		_ = r.registry.Close()
 	}
-	_ = os.Remove(filepath.Join(r.dir, "r.sock"))
 	r.admin.close()
 	if r.own != nil {
 		r.own.Stop()
 	}
-	_ = os.RemoveAll(filepath.Join(r.dir, ".servers"))
 }
 
 // work has the workers work, does harm, lets them be, and looks at what they left.

@@ -16,8 +16,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
-// What takes over from a master.
-
 // errNoSuccessor says that no failover can be had.
 var errNoSuccessor = errors.New("no failover can be had")
 
@@ -149,13 +147,12 @@ func dialSentinel(o rueidis.ClientOption) (c rueidis.Client, err error) {
 }
 
 func masterBy(ctx context.Context, sentinel rueidis.Client, set string) (string, error) {
-	ctx, cancel := bound(ctx)
-	defer cancel()
-	parts, err := sentinel.Do(ctx, sentinel.B().Arbitrary("SENTINEL", "GET-MASTER-ADDR-BY-NAME", set).Build()).AsStrSlice()
-	if err != nil || len(parts) != 2 {
-		return "", errors.Join(err, fmt.Errorf("a sentinel names %q as the master", parts))
+	reply, err := do(ctx, sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", set)
+	host, port, ok := strings.Cut(strings.Trim(reply, "[]"), " ")
+	if err != nil || !ok {
+		return "", errors.Join(err, fmt.Errorf("a sentinel names %q as the master", reply))
 	}
-	return net.JoinHostPort(parts[0], parts[1]), nil
+	return net.JoinHostPort(host, port), nil
 }
 
 // healthyReplicas counts the replicas that a sentinel reaches, and that say of themselves that they are

@@ -40,8 +40,8 @@ func Work(in io.Reader, out io.Writer) error {
 // locker is redlatch in one process.
 type locker struct {
 	worker.Config
-	client *redlatch.Client
-	sent   atomic.Int64
+	*redlatch.Client
+	sent atomic.Int64
 }
 
 // connect connects as redlatch.Open does, through the link, and over what wrap makes of each
@@ -81,9 +81,9 @@ func connect(c worker.Config, l *link.Link, wrap func(*counted) conn.Conn) (_ *l
 		FenceTTL: time.Hour, Lock: redlatch.LockOptions{TTL: c.TTL}, Journal: redlatch.JournalOptions{Off: true},
 	}
 	if len(conns) == 1 {
-		k.client, err = redlatch.New(conns[0], o)
+		k.Client, err = redlatch.New(conns[0], o)
 	} else {
-		k.client, err = redlatch.NewQuorum(conns, o)
+		k.Client, err = redlatch.NewQuorum(conns, o)
 	}
 	return k, err
 }
@@ -140,7 +140,7 @@ func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, er
 	}
 	name := t.Names[0]
 	if len(t.Names) > 1 {
-		m := k.client.MultiMutex(t.Names...).With(o)
+		m := k.MultiMutex(t.Names...).With(o)
 		l, err := choose(t.Wait, m.Lock, m.TryLock)(ctx)
 		if err != nil {
 			return nil, err
@@ -154,10 +154,10 @@ func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, er
 	switch t.Kind {
 	case history.Mutex, history.Multi:
 		o.Linger = k.linger(name)
-		m := k.client.Mutex(name).With(o)
+		m := k.Mutex(name).With(o)
 		return one(choose(t.Wait, m.Lock, m.TryLock)(ctx))
 	case history.Reentrant:
-		m := k.client.ReentrantMutex(name).With(o)
+		m := k.ReentrantMutex(name).With(o)
 		l, err := choose(t.Wait, m.Lock, m.TryLock)(ctx)
 		if err != nil {
 			return nil, err
@@ -169,16 +169,16 @@ func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, er
 		return []worker.Lease{lease{Lease: l, again: m}}, nil
 	case history.RWMutex:
 		o.Linger = k.linger(name)
-		m := k.client.RWMutex(name).With(o)
+		m := k.RWMutex(name).With(o)
 		if t.Mode == "w" {
 			return one(choose(t.Wait, m.Lock, m.TryLock)(ctx))
 		}
 		return one(choose(t.Wait, m.RLock, m.TryRLock)(ctx))
 	case history.Semaphore:
-		s := k.client.Semaphore(name, k.Permits).With(o)
+		s := k.Semaphore(name, k.Permits).With(o)
 		return one(choose(t.Wait, s.Acquire, s.TryAcquire)(ctx, t.N))
 	case history.SlotPool:
-		p := k.client.SlotPool(name, k.Slots, redlatch.SlotOptions{Quarantine: k.Rest}).With(o)
+		p := k.SlotPool(name, k.Slots, redlatch.SlotOptions{Quarantine: k.Rest}).With(o)
 		slot, err := choose(t.Wait, p.Acquire, p.TryAcquire)(ctx)
 		if err != nil {
 			return nil, err
@@ -189,10 +189,10 @@ func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, er
 		}
 		return []worker.Lease{lease{Lease: slot.Lease, slot: id}}, nil
 	case history.Election:
-		e := k.client.Election(name).With(o)
+		e := k.Election(name).With(o)
 		return one(choose(t.Wait, e.Campaign, e.TryCampaign)(ctx, k.Worker))
 	case history.Job:
-		l, end, err := window.Begin(ctx, k.client.Job(name, redlatch.JobOptions{Window: k.Window}).With(o))
+		l, end, err := window.Begin(ctx, k.Job(name, redlatch.JobOptions{Window: k.Window}).With(o))
 		if err != nil {
 			return nil, err
 		}
@@ -247,9 +247,6 @@ func lingers(name string) bool { return name[len(name)-1]%2 == 0 }
 
 // Sent implements [worker.Locker].
 func (k *locker) Sent() int64 { return k.sent.Load() }
-
-// Close implements [worker.Locker].
-func (k *locker) Close() error { return k.client.Close() }
 
 // lease is a lease of redlatch.
 type lease struct {

@@ -60,20 +60,19 @@ func (s *Server) accept() {
 // serve answers one worker.
 func (s *Server) serve(c net.Conn) {
 	defer c.Close()
-	var worker string
 	in, out := json.NewDecoder(c), json.NewEncoder(c)
-	for err := in.Decode(&worker); err == nil; {
+	for {
 		var a Access
-		if err = in.Decode(&a); err == nil {
-			err = out.Encode(s.answer(worker, a))
+		if in.Decode(&a) != nil || out.Encode(s.answer(a)) != nil {
+			return
 		}
 	}
 }
 
 // Access is what a worker asks: it reads both forms of a register, or writes them.
 type Access struct {
+	Worker, Name       string
 	Write              bool
-	Name               string
 	Token, Value, Bare int64
 }
 
@@ -84,7 +83,7 @@ type Reply struct {
 	Value, Bare int64
 }
 
-func (s *Server) answer(worker string, a Access) Reply {
+func (s *Server) answer(a Access) Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.all[a.Name]
@@ -94,10 +93,10 @@ func (s *Server) answer(worker string, a Access) Reply {
 	}
 	ok := a.Token != 0 && a.Token >= r.newest
 	if ok {
-		if r.worker != "" && r.worker != worker {
+		if r.worker != "" && r.worker != a.Worker {
 			s.handOvers.Add(1)
 		}
-		r.worker = worker
+		r.worker = a.Worker
 		r.newest = a.Token // also when it reads: else a late write could come between a read and its write
 	}
 	if a.Write {
@@ -132,14 +131,10 @@ type Client struct {
 	in *json.Decoder
 }
 
-// Dial connects a worker to the server at path.
-func Dial(path, worker string) (*Client, error) {
+// Dial connects to the server at path.
+func Dial(path string) (*Client, error) {
 	c, err := net.Dial("unix", path)
 	if err != nil {
-		return nil, err
-	}
-	if err := json.NewEncoder(c).Encode(worker); err != nil {
-		_ = c.Close()
 		return nil, err
 	}
 	return &Client{c, json.NewDecoder(c)}, nil

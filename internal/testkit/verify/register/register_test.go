@@ -14,13 +14,13 @@ func TestRegisterTellsLateWritesApart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := check.Value(register.Listen(path)).OK(t)
 	defer s.Close()
-	one := check.Value(register.Dial(path, "1")).OK(t)
+	one := check.Value(register.Dial(path)).OK(t)
 	defer one.Close()
-	two := check.Value(register.Dial(path, "2")).OK(t)
+	two := check.Value(register.Dial(path)).OK(t)
 	defer two.Close()
 	ask := func(c *register.Client, a register.Access, want register.Reply) {
 		t.Helper()
-		a.Name = "a"
+		a.Name, a.Worker = "a", map[*register.Client]string{one: "1", two: "2"}[c]
 		check.Equal(t, check.Value(c.Ask(a)).OK(t), want, "the reply")
 	}
 	ask(one, register.Access{Token: 1}, register.Reply{OK: true}) // and falls asleep

@@ -44,7 +44,7 @@ func (w *worker) actors() (all []*actor) {
 // toil acquires, works and releases until ctx is done.
 func (a *actor) toil(ctx context.Context) {
 	var err error
-	if a.reg, err = register.Dial(a.Register, a.Worker); err != nil {
+	if a.reg, err = register.Dial(a.Register); err != nil {
 		return
 	}
 	defer a.reg.Close()
@@ -169,7 +169,7 @@ func (a *actor) hold(ctx context.Context, t Take, name string, op int64, l Lease
 	if token == 0 {
 		return
 	}
-	read, err := a.access(op, register.Access{Name: name, Token: token})
+	read, err := a.access(op, register.Access{Worker: a.Worker, Name: name, Token: token})
 	if err != nil {
 		return
 	}
@@ -184,7 +184,9 @@ func (a *actor) hold(ctx context.Context, t Take, name string, op int64, l Lease
 	if !read.OK {
 		return // what it read was of no use
 	}
-	write := register.Access{Write: true, Name: name, Token: token, Value: read.Value + 1, Bare: read.Bare + 1}
+	write := register.Access{
+		Worker: a.Worker, Name: name, Write: true, Token: token, Value: read.Value + 1, Bare: read.Bare + 1,
+	}
 	took, err := a.access(op, write)
 	if err != nil {
 		return
