@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -41,15 +39,15 @@ type post struct {
 	child  *child        // nil before the first life
 	exited chan struct{} // closed at the end of this life
 	over   atomic.Bool   // that end is expected
-
-	mu   sync.Mutex // guards last
-	last worker.Report
+	last   atomic.Pointer[worker.Report]
 }
 
 func newCrew(r *run) *crew {
 	c := &crew{run: r, now: make(map[string]bool)}
 	for i := range r.plan.Workers {
-		c.posts = append(c.posts, &post{number: i + 1})
+		p := &post{number: i + 1}
+		p.last.Store(&worker.Report{})
+		c.posts = append(c.posts, p)
 	}
 	return c
 }
@@ -124,25 +122,19 @@ func (c *crew) listen(p *post, ready chan<- error) {
 			ready <- nil
 			told = true
 		}
-		p.mu.Lock()
-		p.last = report
-		p.mu.Unlock()
+		p.last.Store(&report)
 	}
 	err := p.child.wait()
 	c.run.guard.Forget(p.child.Process.Pid)
 	if !told {
 		ready <- fmt.Errorf("a worker ended before it began: %v", err)
 	}
-	if told && (!p.over.Load() || err != nil && !killed(err)) {
+	if told && (!p.over.Load() || p.child.ProcessState.ExitCode() > 0) { // -1 is for one that was killed
 		why := fmt.Sprintf("crashed: worker %s ended by itself: %v", p.name, err)
 		c.run.rec.Note(history.Event{Type: history.Life, Target: p.name, Why: why})
 	}
-	p.mu.Lock()
-	last := p.last
-	p.last = worker.Report{}
-	p.mu.Unlock()
 	c.mu.Lock()
-	c.done.Add(last)
+	c.done.Add(*p.last.Swap(&worker.Report{}))
 	c.mu.Unlock()
 	close(p.exited)
 }
@@ -200,15 +192,7 @@ func (c *crew) progress() Progress {
 	p := Progress{Report: c.done, Faults: c.faults, Now: joined(c.now)}
 	c.mu.Unlock()
 	for _, one := range c.posts {
-		one.mu.Lock()
-		p.Add(one.last)
-		one.mu.Unlock()
+		p.Add(*one.last.Load())
 	}
 	return p
-}
-
-// killed reports whether a process ended by a signal, as one does that is killed.
-func killed(err error) bool {
-	exit, ok := errors.AsType[*exec.ExitError](err)
-	return ok && exit.ExitCode() == -1
 }

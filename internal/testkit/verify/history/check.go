@@ -96,10 +96,7 @@ func (h *History) exclusive(f *Finding, r Rules, holds []*Hold, what string) {
 		f.bad(b.first, b.hold.Name, "%s believed to hold %s from %s to %s, and %s from %s to %s: together for %v",
 			h.tell(a.hold), what, h.At(a.first), h.At(a.last), h.tell(b.hold), h.At(b.first), h.At(b.last), together(a, b))
 	})
-	if len(excused) == 0 {
-		return
-	}
-	all := append(slices.Clone(spans), excused...)
+	all := append(spans, excused...)
 	sortSpans(all)
 	overlaps(all, func(a, b span) {
 		if loss := cmp.Or(b.loss, a.loss); loss != nil {

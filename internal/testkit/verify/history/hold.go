@@ -168,11 +168,10 @@ func (w *Worker) Add(e Event) {
 	case Calm:
 		w.Calm = e.At
 	case Life:
-		if e.Why != "" {
-			w.killed[e.Target] = true
-		}
 		if why, crashed := strings.CutPrefix(e.Why, "crashed: "); crashed {
 			w.Crashes = append(w.Crashes, why)
+		} else if e.Why != "" {
+			w.killed[e.Target] = true
 		}
 	case Left:
 		w.History.Left = append(w.History.Left, e)
