@@ -65,7 +65,8 @@ func (a *admin) masters(ctx context.Context) []rueidis.Client {
 		}
 		nodes := c.Nodes()
 		for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-			if role, err := do(ctx, nodes[addr], "ROLE"); err == nil && strings.HasPrefix(role, "[master") {
+			role, err := do(ctx, nodes[addr], "ROLE")
+			if err == nil && strings.HasPrefix(role, "[master") {
 				all = append(all, nodes[addr])
 			}
 		}

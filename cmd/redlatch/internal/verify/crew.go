@@ -129,7 +129,8 @@ func (c *crew) listen(p *post, ready chan<- error) {
 	if !told {
 		ready <- fmt.Errorf("a worker ended before it began: %v", err)
 	}
-	if told && (!p.over.Load() || p.child.ProcessState.ExitCode() > 0) { // -1 is for one that was killed
+	// A worker that was killed has the exit code -1.
+	if told && (!p.over.Load() || p.child.ProcessState.ExitCode() > 0) {
 		why := fmt.Sprintf("crashed: worker %s ended by itself: %v", p.name, err)
 		c.run.rec.Note(history.Event{Type: history.Life, Target: p.name, Why: why})
 	}

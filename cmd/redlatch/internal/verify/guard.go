@@ -76,10 +76,9 @@ func Guard(in io.Reader) error {
 			continue
 		}
 		_ = p.Kill()
-		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-			if p.Signal(syscall.Signal(0)) != nil {
-				break // it is gone
-			}
+		end := time.Now().Add(5 * time.Second)
+		for time.Now().Before(end) && p.Signal(syscall.Signal(0)) == nil { // until it is gone
+			time.Sleep(5 * time.Millisecond)
 		}
 	}
 	var err error
@@ -90,8 +89,8 @@ func Guard(in io.Reader) error {
 	return errors.Join(err, os.RemoveAll(servers), os.RemoveAll(socket))
 }
 
-// sweep deletes all keys of a run. A request of a worker that was killed may still be on its way, so
-// it looks again a second later.
+// sweep deletes all keys of a run, and again a second later: a request of a worker that was killed
+// may still be on its way.
 func sweep(urls []string, prefix string) error {
 	a, err := openAdmin(urls)
 	if err != nil {
@@ -113,8 +112,8 @@ func sweep(urls []string, prefix string) error {
 	return nil
 }
 
-// child is a process of this program that is told things, one JSON object a line. Safe for concurrent
-// use.
+// child is a process of this program that is told things, one JSON object a line. Safe for
+// concurrent use.
 type child struct {
 	*exec.Cmd
 	out  io.Reader

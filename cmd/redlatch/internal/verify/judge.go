@@ -61,7 +61,8 @@ func load(h *history.History, file string) error {
 func judge(p Plan, h *history.History) Report {
 	r := Report{
 		Plan: p, Took: time.Duration(h.End - h.Begin), Acquired: make(map[string]int), Refused: h.Refused, Faults: effects(p, h),
-		Handed: h.HandOvers(), Late: lateness(h), Longest: longest(h).Truncate(time.Millisecond), Lives: len(h.Sent), Reasons: []string{},
+		Handed: h.HandOvers(), Late: lateness(h), Longest: longest(h).Truncate(time.Millisecond),
+		Lives: len(h.Sent), Reasons: []string{},
 	}
 	for _, k := range h.Holds {
 		r.Acquired[k.Kind]++
@@ -182,7 +183,8 @@ func (r *Report) tooLittle(h *history.History) (reasons []string) {
 		}
 	}
 	if seconds := int(r.Took / time.Second); r.Total() < seconds*minPerSecond {
-		reasons = append(reasons, fmt.Sprintf("only %d acquisitions in %ds, want %d a second at least", r.Total(), seconds, minPerSecond))
+		reasons = append(reasons, fmt.Sprintf("only %d acquisitions in %ds, want %d a second at least",
+			r.Total(), seconds, minPerSecond))
 	}
 	for _, e := range r.Faults {
 		if e.Effect == 0 {

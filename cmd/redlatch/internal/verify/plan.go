@@ -20,9 +20,9 @@ import (
 
 // Options say what to run.
 type Options struct {
-	// Plan has what is asked for: Version, Deployment (to start, one of [servers.Kinds]), Prefix (of the
-	// program), Duration, Workers, Kinds (none for all), Faults (none for all that are safe, and with
-	// Disrupt all), Rate and TTL. The run fills in the rest.
+	// Plan has what is asked for: Version, Deployment (to start, one of [servers.Kinds]), Prefix (of
+	// the program), Duration, Workers, Kinds (none for all), Faults (none for all that are safe, and
+	// with Disrupt all), Rate and TTL. The run fills in the rest.
 	Plan
 
 	URLs    []string // of a deployment, or the nodes of a quorum; none to start servers

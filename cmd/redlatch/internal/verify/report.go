@@ -19,6 +19,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
+	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // The report as a page and as text.
@@ -30,7 +31,8 @@ var (
 
 	functions = map[string]any{
 		"seconds": func(d time.Duration) string { return d.Round(time.Second).String() },
-		"span":    fleet.Span, "n": fleet.Count, "allowed": allowed, "passed": func() string { return passed },
+		"span":    fleet.Span, "n": fleet.Count, "allowed": allowed,
+		"passed": func() string { return passed },
 		"colour": func(worker string) template.CSS { return template.CSS(colour(worker)) },
 	}
 	pageTemplate = template.Must(template.New("page").Funcs(functions).Parse(page))
@@ -187,7 +189,7 @@ func glance(r Report, h *history.History) template.HTML {
 		y += faultHigh
 	}
 	y += 8
-	groups := h.ByName(history.Mutex, history.Multi, history.Reentrant, history.Election, history.Job, history.RWMutex, history.Semaphore, history.SlotPool)
+	groups := h.ByName(worker.Kinds(false)...)
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		s.text(left-8, y+lockHigh-4, "end", name)
 		s.cells(groups[name], y+3)
@@ -207,7 +209,8 @@ func glance(r Report, h *history.History) template.HTML {
 	return s.done(y + 26)
 }
 
-// cells draws which worker was the first to hold a lock in each cell of the run, a path for each worker.
+// cells draws which worker was the first to hold a lock in each cell of the run, a path for each
+// worker.
 func (s *svg) cells(holds []*history.Hold, y float64) {
 	slices.SortFunc(holds, func(a, b *history.Hold) int { return cmp.Compare(a.First, b.First) })
 	wide, next := max((s.to-s.from)/cells, 1), int64(0)

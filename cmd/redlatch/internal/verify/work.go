@@ -64,7 +64,8 @@ func connect(c worker.Config, l *link.Link, wrap func(*counted) conn.Conn) (_ *l
 		}
 		if len(c.URLs) == 1 {
 			var one conn.Conn
-			err := servers.Eventually(context.Background(), func() (err error) { // a fault may strike the server
+			// A fault may strike the server.
+			err := servers.Eventually(context.Background(), func() (err error) {
 				one, err = open(context.Background())
 				return err
 			})

@@ -224,7 +224,8 @@ func (h *History) Rests(r Rules) Finding {
 				f.Looked++
 				until := gone.Sure + int64(r.Rest) - tolerance(gone.TTL+r.Rest)
 				if k.Granted < until && k.Called > gone.Called && !r.lost(k.Name, gone.Called, k.Granted) {
-					f.bad(k.Granted, k.Name, "%s: %s vanished, sure of its lease until %s; %s was granted it by %s, and the rest is %v",
+					f.bad(k.Granted, k.Name,
+						"%s: %s vanished, sure of its lease until %s; %s was granted it by %s, and the rest is %v",
 						slot, h.tell(gone), h.At(gone.Sure), h.tell(k), h.At(k.Granted), r.Rest)
 				}
 			}
@@ -386,7 +387,8 @@ func (h *History) Requests(r Rules) Finding {
 		}
 		begun, names := int64(0), make(map[string]bool)
 		for _, c := range h.Begun[worker] {
-			if c.At >= h.Calm-int64(time.Second) { // what is under way when the quiet part begins ends in it
+			// What is under way when the quiet part begins ends in it.
+			if c.At >= h.Calm-int64(time.Second) {
 				begun++
 				names[c.Name] = true
 			}

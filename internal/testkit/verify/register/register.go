@@ -76,8 +76,8 @@ type Access struct {
 	Token, Value, Bare int64
 }
 
-// Reply is how a register stands after an access. It is not OK if a newer token was there before. The
-// form without tokens takes a write all the same.
+// Reply is how a register stands after an access. It is not OK if a newer token was there before.
+// The form without tokens takes a write all the same.
 type Reply struct {
 	OK          bool
 	Value, Bare int64

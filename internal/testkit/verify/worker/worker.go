@@ -205,7 +205,9 @@ func (w *worker) obey(o Order) {
 func (w *worker) heal() {
 	hits := w.link.Heal()
 	if w.fault != "" {
-		w.rec.Note(history.Event{Type: history.Fault, Name: w.fault, Target: w.Worker, Asked: w.since, Count: hits})
+		w.rec.Note(history.Event{
+			Type: history.Fault, Name: w.fault, Target: w.Worker, Asked: w.since, Count: hits,
+		})
 	}
 	w.fault = ""
 }
