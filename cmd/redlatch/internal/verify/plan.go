@@ -1,19 +1,12 @@
-// Package verify puts redlatch to the test on a deployment of Redis, as docs/verify.md says: worker
-// processes take turns with locks of every kind while faults strike, and write down what they asked
-// and believed. What they wrote is then searched for what locks must not do.
-//
-// The supervisor judges after the workers have ended, and from the files alone. So a run can be
-// judged again later.
 package verify
 
 import (
-	"crypto/rand"
-	"fmt"
+	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
@@ -87,38 +80,6 @@ const lateClock = "late clock"
 // lateTimes is how many times that is added to the bound within which waiters are served.
 const lateTimes = 5
 
-// plan works out what to do, and refuses what makes no sense.
-func (o Options) plan() (Plan, error) {
-	p := o.Plan
-	p.Own, p.Began = len(o.URLs) == 0, time.Now()
-	p.Prefix += "verify-" + strings.ToLower(rand.Text()[:10]) + ":"
-	switch len(o.URLs) {
-	case 0:
-	case 1:
-		p.Deployment = "given"
-	default:
-		p.Deployment = "quorum"
-	}
-	p.Actors, p.Permits, p.Slots = 2, 5, 3
-	p.Heartbeat, p.Request = (p.TTL / 3).Truncate(time.Millisecond), p.TTL*6/10
-	p.Rest, p.Window = p.TTL*3/10, p.TTL*3/10
-	possible := worker.Kinds(p.Deployment == "quorum")
-	if len(p.Kinds) == 0 {
-		p.Kinds = possible
-	}
-	for _, kind := range p.Kinds {
-		if !slices.Contains(possible, kind) {
-			return p, fmt.Errorf("%w: there is no kind %q to verify here: %s",
-				redlatch.ErrInvalid, kind, strings.Join(possible, ", "))
-		}
-	}
-	// A holder that began before the last fault works for 1.5 TTL at most; if it crashed, its lease
-	// and its rest follow. The line may need three heartbeats to find a dead waiter, and the request
-	// may have been lost.
-	p.Bound = p.TTL*5/2 + p.Rest + 3*p.Heartbeat + p.Request + 2*time.Second
-	return p, p.chooseFaults(o.Disrupt)
-}
-
 // names returns the names of all locks.
 func (p Plan) names() (all []string) {
 	for _, kind := range p.Kinds {
@@ -165,4 +126,13 @@ func promises(deployment string, faults []string) []string {
 		exclusion += ", except for one TTL after verify itself did harm: " + strings.Join(but, ", or ")
 	}
 	return append([]string{exclusion}, all...)
+}
+
+// writeJSON writes a file of a run.
+func writeJSON(path string, what any) error {
+	text, err := json.MarshalIndent(what, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o600)
 }

@@ -3,7 +3,6 @@ package verify
 import (
 	"cmp"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"html"
 	"html/template"
@@ -90,14 +89,6 @@ func writeFiles(dir string, r Report, h *history.History) error {
 	}
 	defer file.Close()
 	return writePage(file, r, h)
-}
-
-func writeJSON(path string, what any) error {
-	text, err := json.MarshalIndent(what, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o600)
 }
 
 func writePage(out io.Writer, r Report, h *history.History) error {

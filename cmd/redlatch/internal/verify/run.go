@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/pace"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
@@ -18,65 +17,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/verify/register"
 	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
-
-// Run does all of it and returns what it came to. The error tells of what kept it from running.
-// Where ctx ends it early, the result is what there is until then.
-func Run(ctx context.Context, o Options) (report Report, err error) {
-	r := &run{Options: o}
-	if r.plan, err = o.plan(); err != nil {
-		return report, err
-	}
-	temporary := o.Out == ""
-	if r.dir, err = prepare(o.Out); err != nil {
-		return report, err
-	}
-	program, err := os.Executable()
-	if err != nil {
-		return report, err
-	}
-	if r.Command == nil {
-		r.Command = []string{program, WorkerArg}
-	}
-	if r.guard, err = startGuard(program, r.dir); err != nil {
-		return report, err
-	}
-	defer func() {
-		if e := r.guard.finish(); e != nil && err == nil {
-			err = fmt.Errorf("clean up: %w", e)
-		}
-		if temporary && (err != nil || report.Verdict == Pass) {
-			_ = os.RemoveAll(r.dir)
-		}
-	}()
-	if err := r.begin(ctx); err != nil {
-		return report, err
-	}
-	defer r.end()
-	if err := r.work(ctx); err != nil {
-		return report, err
-	}
-	report, err = Judge(r.dir)
-	report.Dir = r.dir
-	return report, err
-}
-
-// prepare makes the directory of a run.
-func prepare(out string) (string, error) {
-	if out == "" {
-		return os.MkdirTemp("", "redlatch-verify-")
-	}
-	if err := os.MkdirAll(out, 0o700); err != nil {
-		return "", err
-	}
-	files, err := os.ReadDir(out)
-	if err != nil {
-		return "", err
-	}
-	if len(files) > 0 {
-		return "", fmt.Errorf("%w: %s is not empty", redlatch.ErrInvalid, out)
-	}
-	return filepath.Abs(out)
-}
 
 // run is a run under way.
 type run struct {
