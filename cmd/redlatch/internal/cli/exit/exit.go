@@ -30,6 +30,7 @@ type Error struct {
 	Code int
 	Err  error  // nil if all has been said, as by a command that failed by itself
 	Hint string // what to do about it; may be empty
+	Left string // what is left to say, if the user has been told of Err before
 }
 
 func (e *Error) Error() string {

@@ -25,7 +25,9 @@ func newElectCommand(a *app.App) *cobra.Command {
 		if observe {
 			asJSON := a.Events
 			a.Events = false
-			return follow(cmd.Context(), a, args[0], asJSON)
+			return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
+				return follow(cmd.Context(), a, client.Election(args[0]), asJSON)
+			})
 		}
 		return r.checked(cmd)
 	})
@@ -55,16 +57,11 @@ type leaderJSON struct {
 	PID   int       `json:"pid"`
 }
 
-func follow(ctx context.Context, a *app.App, name string, asJSON bool) error {
-	client, err := a.Open(ctx, redlatch.Options{})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if _, err := client.Election(name).Leader(ctx); err != nil && exit.Of(err).Code != exit.Failed {
+func follow(ctx context.Context, a *app.App, e *redlatch.Election, asJSON bool) (err error) {
+	if _, err := e.Leader(ctx); err != nil && exit.Of(err).Code != exit.Failed {
 		return err // the name is refused, or in use for something else
 	}
-	for p := range client.Election(name).Observe(ctx) {
+	for p := range e.Observe(ctx) {
 		now := time.Now()
 		switch {
 		case asJSON:

@@ -42,12 +42,14 @@ func execute(ctx context.Context, a *app.App, text string, deadline time.Time) {
 	defer cancel()
 	a.Redis, a.Prefix, a.Quiet = w.URLs, w.Prefix, true
 	a.Date()
-	client, err := a.Open(ctx, redlatch.Options{Program: "redlatch guard"})
-	if err != nil {
-		return // the lease ends by itself
-	}
-	defer client.Close()
-	if _, err := client.ForceRelease(ctx, w.Name, redlatch.ForceOptions{Owner: w.Owner, Reason: "no process of its command is left"}); err == nil {
-		a.Say("released %q, since no process of its command is left", w.Name)
-	}
+	const why = "no process of its command is left"
+	// If it fails, the lease ends by itself.
+	o := redlatch.Options{Program: "redlatch guard"}
+	_ = a.Connect(ctx, o, func(client *redlatch.Client) error {
+		_, err := client.ForceRelease(ctx, w.Name, redlatch.ForceOptions{Owner: w.Owner, Reason: why})
+		if err == nil {
+			a.Say("released %q, since %s", w.Name, why)
+		}
+		return err
+	})
 }

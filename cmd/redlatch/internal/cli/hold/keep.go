@@ -8,7 +8,6 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
@@ -23,28 +22,22 @@ const tick = time.Second
 //	|<--- margin --->|<--- grace --->|
 //	                KILL            TERM if no extend came in time, or earlier if the lease is known to be lost
 type keeper struct {
-	app     *app.App
-	name    string
+	*run
 	lease   *redlatch.Lease
 	child   *child.Child
 	signals <-chan os.Signal
-	grace   time.Duration
-	margin  time.Duration // between KILL and the deadline
-	trouble func() error  // why the last extend failed
-	longest time.Duration // --max-hold; 0 for no bound
-	began   time.Time     // when the command did
-
-	warn bool // a loss is told, and the command goes on
+	began   time.Time // when the command did
+	warn    bool      // a loss is told, and the command goes on
 
 	stopped bool // the command was told to stop, or the guard killed it
 	told    bool // the user was told why
 	warned  bool // the user was told of a loss, and the command goes on
-	ending  bool // the command was sent a signal whose sender means it to end
 }
 
-// margin is what KILL needs to take effect, so that nothing runs when the lease ends.
-func margin(ttl time.Duration) time.Duration {
-	return min(max(ttl/50, 10*time.Millisecond), 200*time.Millisecond)
+// margin is between KILL and the deadline: what KILL needs to take effect, so that nothing runs
+// when the lease ends.
+func (k *keeper) margin() time.Duration {
+	return min(max(k.ttl/50, 10*time.Millisecond), 200*time.Millisecond)
 }
 
 // keep returns when the command has ended, and why the lease was lost if it was.
@@ -122,7 +115,7 @@ func (k *keeper) overdue(cause error) error {
 }
 
 // reserve is what must be left of the lease for the command to go on.
-func (k *keeper) reserve() time.Duration { return k.grace + k.margin }
+func (k *keeper) reserve() time.Duration { return k.grace + k.margin() }
 
 // doomed is why the command must stop, or nil.
 func (k *keeper) doomed() error {
@@ -140,8 +133,8 @@ func (k *keeper) doomed() error {
 		return nil
 	}
 	err := fmt.Errorf("the lease on %q was not extended in time and ends in %s", k.name, fleet.Span(left))
-	if trouble := k.trouble(); trouble != nil {
-		err = fmt.Errorf("%w: %s", err, talk.Text(trouble))
+	if trouble := k.trouble.Load(); trouble != nil {
+		err = fmt.Errorf("%w: %s", err, talk.Text(*trouble))
 	}
 	return err
 }
@@ -155,13 +148,10 @@ func (k *keeper) forward(sig os.Signal) {
 // stop ends the command and everything in its group: by asking, and in time before the deadline by
 // force. It is not undone by an extend that succeeds after all.
 func (k *keeper) stop(cause error) child.Status {
-	left := k.untilKill()
-	k.stopped = true
-	k.app.Emit(talk.Event{Event: "stop", Name: k.name, Error: talk.Text(cause), RemainingMS: left.Milliseconds()})
-	if !k.app.Events {
-		k.told = true
-		k.app.Say("stopping the command, which has %s: %s", fleet.Span(left), talk.Text(cause))
-	}
+	left, why := k.untilKill(), talk.Text(cause)
+	k.stopped, k.told = true, true
+	e := talk.Event{Event: "stop", Name: k.name, Error: why, RemainingMS: left.Milliseconds()}
+	k.app.Tell(e, "stopping the command, which has %s: %s", fleet.Span(left), why)
 	k.child.Terminate()
 	if !k.ended(left) {
 		k.app.Emit(talk.Event{Event: "kill", Name: k.name})
@@ -176,7 +166,7 @@ func (k *keeper) stop(cause error) child.Status {
 func (k *keeper) untilKill() time.Duration {
 	deadline := k.lease.Deadline()
 	left := min(time.Until(deadline), time.Until(deadline.Round(0)))
-	return max(0, min(k.grace, left-k.margin))
+	return max(0, min(k.grace, left-k.margin()))
 }
 
 // ended waits for the command and its group, and reports whether they ended within d.

@@ -29,7 +29,9 @@ func newLockCommand(a *app.App) *cobra.Command {
 			return err
 		}
 		r.hush()
-		return r.lock(cmd.Context(), asJSON)
+		return a.Connect(cmd.Context(), r.options("redlatch lock"), func(client *redlatch.Client) error {
+			return r.lock(cmd.Context(), client, asJSON)
+		})
 	})
 	flags := cmd.Flags()
 	r.acquireFlags(flags)
@@ -38,13 +40,7 @@ func newLockCommand(a *app.App) *cobra.Command {
 	return cmd
 }
 
-func (r *run) lock(ctx context.Context, asJSON bool) error {
-	a := r.app
-	client, err := a.Open(ctx, r.options("redlatch lock"))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
+func (r *run) lock(ctx context.Context, client *redlatch.Client, asJSON bool) error {
 	signals, stop := child.Notify()
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
@@ -59,7 +55,7 @@ func (r *run) lock(ctx context.Context, asJSON bool) error {
 	if e := h.release(ctx); err != nil { // which does nothing after Detach
 		return exit.LostOr(errors.Join(err, e))
 	}
-	if err = a.AnswerAs(asJSON, answer, answer.Lease+"\n"); err != nil { // the caller has no text
+	if err = r.app.AnswerAs(asJSON, answer, answer.Lease+"\n"); err != nil { // the caller has no text
 		if lease, e := client.Adopt(ctx, answer.Lease, redlatch.LockOptions{}); e == nil {
 			_ = lease.Release(ctx) // if it fails, it expires
 		}

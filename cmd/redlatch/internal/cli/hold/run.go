@@ -198,10 +198,15 @@ func (r *run) run(ctx context.Context) error {
 	defer stop()
 	for {
 		err := r.turn(ctx, client, path, signals)
-		if !r.again || r.ending || !passing(err) {
+		e := exit.Of(err)
+		// A command may exit with one of these codes, too; then it is no error.
+		passing := e.Err != nil && (e.Code == exit.Lost || e.Code == exit.Unreachable)
+		if !r.again || r.ending || !passing {
 			return err
 		}
-		r.standAgain(err)
+		r.cutOff = false
+		again := talk.Event{Event: "again", Name: r.name, Error: talk.Text(e.Err)}
+		r.app.Tell(again, "%s; standing again", talk.InWords(e))
 		select {
 		case sig := <-signals:
 			return exit.New(128+int(sig.(syscall.Signal)), fmt.Errorf("gave up %q: signal: %v", r.name, sig), "")
@@ -223,26 +228,6 @@ func (r *run) turn(ctx context.Context, client *redlatch.Client, path string, si
 
 // restPause is how long a candidate that stands again rests before.
 const restPause = time.Second
-
-// passing reports whether a candidate may win again: its lease was lost, or Redis does not answer. A
-// command may exit with one of these codes, too.
-func passing(err error) bool {
-	if err == nil {
-		return false
-	}
-	e := exit.Of(err)
-	return e.Err != nil && (e.Code == exit.Lost || e.Code == exit.Unreachable)
-}
-
-// standAgain tells why the last term ended, or did not begin.
-func (r *run) standAgain(err error) {
-	r.cutOff = false
-	if r.app.Events {
-		r.app.Emit(talk.Event{Event: "again", Name: r.name, Error: talk.Text(err)})
-		return
-	}
-	r.app.Say("%s; standing again", talk.InWords(exit.Of(err).Err))
-}
 
 // options returns those of a client that acquires the lock.
 func (r *run) options(program string) redlatch.Options {
@@ -327,10 +312,9 @@ func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Clien
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		h, err = r.target.acquire(redlatch.WithHeld(ctx, app.Inherited()...), client, r.name, r.try)
+		h, err = r.take(redlatch.WithHeld(ctx, app.Inherited()...), client)
 	}()
-	v := r.watch(client)
-	defer v.timer.Stop()
+	v := vigil{run: r, client: client, began: time.Now(), seen: make(chan sight, 1)}
 	looking, stop := context.WithCancel(ctx)
 	defer stop()
 	giveUp := func(err error) (*held, error) {
@@ -351,7 +335,7 @@ func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Clien
 		case <-r.waits:
 			r.app.Date()
 			v.look(looking)
-		case <-v.timer.C:
+		case <-v.due:
 			v.look(looking)
 		case s := <-v.seen:
 			if err := v.tell(s); err != nil {
@@ -424,12 +408,9 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 		return cannotRun(r.argv[0], err)
 	}
 	r.app.Emit(talk.Event{Event: "start", Name: r.name, PID: c.PID(), Command: r.argv})
-	k := keeper{
-		app: r.app, name: r.name, lease: lease, child: c, signals: signals, grace: r.grace, margin: margin(r.ttl),
-		trouble: r.lastTrouble, longest: r.longest, began: time.Now(), warn: r.onLoss == "warn",
-	}
+	k := keeper{run: r, lease: lease, child: c, signals: signals, began: time.Now()}
+	k.warn = r.onLoss == "warn"
 	status, cause := k.keep()
-	r.ending = k.ending
 	c.Close()
 	if c.Overdue() {
 		cause = k.overdue(cause)
@@ -445,23 +426,19 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 }
 
 func (r *run) command(lease *held, path string) *exec.Cmd {
+	env := append(environment(r.keepPassword),
+		"REDLATCH_NAME="+lease.Name(),
+		"REDLATCH_TOKEN="+strconv.FormatInt(lease.Token(), 10),
+		"REDLATCH_OWNER="+lease.Owner(),
+		app.HandDown(lease.Lease),
+		"REDLATCH_DEADLINE_MS="+strconv.FormatInt(lease.Deadline().UnixMilli(), 10))
+	if lease.slot != nil {
+		env = append(env, "REDLATCH_SLOT="+strconv.Itoa(*lease.slot))
+	}
 	return &exec.Cmd{
 		Path: path, Args: r.argv, Stdin: r.app.Stdin, Stdout: r.app.Stdout, Stderr: r.app.Stderr,
-		Env: append(append(environment(r.keepPassword), lease.env...),
-			"REDLATCH_NAME="+lease.Name(),
-			"REDLATCH_TOKEN="+strconv.FormatInt(lease.Token(), 10),
-			"REDLATCH_OWNER="+lease.Owner(),
-			app.HandDown(lease.Lease),
-			"REDLATCH_DEADLINE_MS="+strconv.FormatInt(lease.Deadline().UnixMilli(), 10)),
+		Env: env,
 	}
-}
-
-// lastTrouble is why the last extend failed, or nil.
-func (r *run) lastTrouble() error {
-	if err := r.trouble.Load(); err != nil {
-		return *err
-	}
-	return nil
 }
 
 // outcome is how the program ends: as the command did, unless the lease was lost, as the keeper or
@@ -472,14 +449,16 @@ func (r *run) outcome(status child.Status, cause error, k *keeper, release error
 	}
 	switch {
 	case k.stopped:
-		err := fmt.Errorf("%w; the command was stopped", cause)
+		e := exit.New(exit.Lost, fmt.Errorf("%w; the command was stopped", cause), "")
 		if k.told {
-			err = talk.Told(err, fmt.Sprintf("the command was stopped, and ended with exit code %d", status.Code))
+			e.Left = fmt.Sprintf("the command was stopped, and ended with exit code %d", status.Code)
 		}
-		return exit.New(exit.Lost, err, "")
+		return e
 	case cause != nil && k.warned:
 		err := fmt.Errorf("%w; the command went on, and ended with exit code %d", cause, status.Code)
-		return exit.New(exit.Lost, talk.Told(err, fmt.Sprintf("the command ended with exit code %d, after its lock was lost", status.Code)), hintOverlap)
+		e := exit.New(exit.Lost, err, hintOverlap)
+		e.Left = fmt.Sprintf("the command ended with exit code %d, after its lock was lost", status.Code)
+		return e
 	case cause != nil:
 		err := fmt.Errorf("%w; the command had already ended, with exit code %d", cause, status.Code)
 		return exit.New(exit.Lost, err, hintOverlap)

@@ -102,55 +102,69 @@ func (t *target) parsePermits() error {
 // held is what a command runs under.
 type held struct {
 	*redlatch.Lease
-	slot    *int     // if it is one of a pool
-	env     []string // beside what every command gets
+	slot    *int // if it is one of a pool
 	release func(ctx context.Context) error
 }
 
-// acquire acquires the lock, waiting in line for it unless it is to try only.
-func (t *target) acquire(ctx context.Context, c *redlatch.Client, name string, try bool) (*held, error) {
+// take acquires the lock, waiting in line for it unless it is to try only.
+func (r *run) take(ctx context.Context, c *redlatch.Client) (*held, error) {
+	if r.target.once {
+		job := c.Job(r.name, redlatch.JobOptions{Window: r.target.window})
+		lease, end, err := window.Begin(ctx, job)
+		if err != nil {
+			return nil, err
+		}
+		return &held{Lease: lease, release: func(context.Context) error { return end() }}, nil
+	}
+	lease, err := r.acquireLease(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	h := &held{Lease: lease, release: lease.Release}
+	if slot, err := lease.Slot(); err == nil {
+		id, err := slot.ID()
+		if err != nil {
+			return nil, errors.Join(err, lease.Release(ctx))
+		}
+		h.slot = &id
+	}
+	return h, nil
+}
+
+// acquireLease acquires what is released as leases are.
+func (r *run) acquireLease(ctx context.Context, c *redlatch.Client) (*redlatch.Lease, error) {
+	t, name, try := r.target, r.name, r.try
 	switch {
 	case t.adopted != "":
 		return adopt(ctx, c, t.adopted)
 	case t.robbed != "":
 		return t.rob(ctx, c.Mutex(name))
-	case t.once:
-		lease, end, err := window.Begin(ctx, c.Job(name, redlatch.JobOptions{Window: t.window}))
+	case t.slots > 0:
+		slot, err := r.slot(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		return &held{Lease: lease, release: func(context.Context) error { return end() }}, nil
-	case t.slots > 0:
-		return t.takeSlot(ctx, c.SlotPool(name, t.slots, redlatch.SlotOptions{Instance: t.instance, Quarantine: t.quarantine}), try)
-	}
-	lease, err := t.lock(c, name, try)(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return hold(lease), nil
-}
-
-// lock is how to acquire what gives nothing but a lease.
-func (t *target) lock(c *redlatch.Client, name string, try bool) func(context.Context) (*redlatch.Lease, error) {
-	wait, now := c.Mutex(name).Lock, c.Mutex(name).TryLock
-	switch {
+		return slot.Lease, nil
+	case t.shared && try:
+		return c.RWMutex(name).TryRLock(ctx)
 	case t.shared:
-		wait, now = c.RWMutex(name).RLock, c.RWMutex(name).TryRLock
+		return c.RWMutex(name).RLock(ctx)
+	case t.exclusive && try:
+		return c.RWMutex(name).TryLock(ctx)
 	case t.exclusive:
-		wait, now = c.RWMutex(name).Lock, c.RWMutex(name).TryLock
+		return c.RWMutex(name).Lock(ctx)
+	case t.of > 0 && try:
+		return c.Semaphore(name, t.of).TryAcquire(ctx, t.taken)
 	case t.of > 0:
-		s := c.Semaphore(name, t.of)
-		wait = func(ctx context.Context) (*redlatch.Lease, error) { return s.Acquire(ctx, t.taken) }
-		now = func(ctx context.Context) (*redlatch.Lease, error) { return s.TryAcquire(ctx, t.taken) }
+		return c.Semaphore(name, t.of).Acquire(ctx, t.taken)
+	case t.election && try:
+		return c.Election(name).TryCampaign(ctx, cmp.Or(t.value, itself()))
 	case t.election:
-		e, value := c.Election(name), cmp.Or(t.value, itself())
-		wait = func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, value) }
-		now = func(ctx context.Context) (*redlatch.Lease, error) { return e.TryCampaign(ctx, value) }
+		return c.Election(name).Campaign(ctx, cmp.Or(t.value, itself()))
+	case try:
+		return c.Mutex(name).TryLock(ctx)
 	}
-	if try {
-		return now
-	}
-	return wait
+	return c.Mutex(name).Lock(ctx)
 }
 
 // itself is by what a leader is known that has no --value.
@@ -159,60 +173,37 @@ func itself() string {
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
-func hold(l *redlatch.Lease) *held {
-	return &held{Lease: l, release: l.Release}
-}
-
 // rob takes the lock from the holder that was named, and from no other.
-func (t *target) rob(ctx context.Context, m *redlatch.Mutex) (*held, error) {
+func (t *target) rob(ctx context.Context, m *redlatch.Mutex) (*redlatch.Lease, error) {
 	lease, err := m.TakeByForce(ctx, redlatch.ForceOptions{Owner: t.robbed, Reason: t.reason})
 	if errors.Is(err, redlatch.ErrNotHeld) {
-		return nil, exit.New(exit.Taken, err, "nothing was done; `redlatch inspect` shows the owner of now, if there is one")
+		err = exit.New(exit.Taken, err,
+			"nothing was done; `redlatch inspect` shows the owner of now, if there is one")
 	}
-	if err != nil {
-		return nil, err
-	}
-	return hold(lease), nil
+	return lease, err
 }
 
-func (t *target) takeSlot(ctx context.Context, p *redlatch.SlotPool, try bool) (*held, error) {
-	acquire := p.Acquire
-	if try {
-		acquire = p.TryAcquire
+func (r *run) slot(ctx context.Context, c *redlatch.Client) (*redlatch.Slot, error) {
+	o := redlatch.SlotOptions{Instance: r.target.instance, Quarantine: r.target.quarantine}
+	pool := c.SlotPool(r.name, r.target.slots, o)
+	if r.try {
+		return pool.TryAcquire(ctx)
 	}
-	slot, err := acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return holdSlot(ctx, hold(slot.Lease), slot)
-}
-
-// holdSlot adds the number of the slot.
-func holdSlot(ctx context.Context, h *held, slot *redlatch.Slot) (*held, error) {
-	id, err := slot.ID()
-	if err != nil {
-		return nil, errors.Join(err, slot.Release(ctx))
-	}
-	h.slot, h.env = &id, []string{"REDLATCH_SLOT=" + strconv.Itoa(id)}
-	return h, nil
+	return pool.Acquire(ctx)
 }
 
 // adopt goes on with the lease that a text names. Of which kind it is, the text says.
-func adopt(ctx context.Context, c *redlatch.Client, text string) (*held, error) {
+func adopt(ctx context.Context, c *redlatch.Client, text string) (*redlatch.Lease, error) {
 	lease, err := c.Adopt(ctx, text, redlatch.LockOptions{})
 	switch {
 	case errors.Is(err, redlatch.ErrNotHeld):
-		return nil, exit.New(exit.Lost, err, "if it was locked with another --redis or --prefix, give the same here; "+
-			"if `run --adopt` went on with it, that has released it or said that it was lost; "+
-			"else it ended before, and the work may have overlapped with that of the next holder")
+		err = exit.New(exit.Lost, err,
+			"if it was locked with another --redis or --prefix, give the same here; "+
+				"if `run --adopt` went on with it, that has released it or said that it was lost; "+
+				"else it ended before, and the work may have overlapped with that of the next holder")
 	case errors.Is(err, redlatch.ErrInvalid):
-		return nil, exit.New(exit.Usage, err, "give the text that `redlatch lock` printed; of what lock --json printed, its .lease")
-	case err != nil:
-		return nil, err
+		err = exit.New(exit.Usage, err,
+			"give the text that `redlatch lock` printed; of what lock --json printed, its .lease")
 	}
-	h := hold(lease)
-	if slot, err := lease.Slot(); err == nil {
-		return holdSlot(ctx, h, slot)
-	}
-	return h, nil
+	return lease, err
 }

@@ -35,10 +35,10 @@ func unlock(ctx context.Context, a *app.App, arg string) error {
 	// That it goes on with the lease is for none to know: it releases it.
 	o := redlatch.Options{Program: "redlatch unlock", Journal: redlatch.JournalOptions{Off: true}}
 	return a.Connect(ctx, o, func(client *redlatch.Client) error {
-		h, err := adopt(ctx, client, text)
+		lease, err := adopt(ctx, client, text)
 		switch {
 		case err == nil:
-			err = h.release(ctx)
+			err = lease.Release(ctx)
 		case errors.Is(err, redlatch.ErrNotHeld):
 			return wentOn(ctx, a, client, text, err)
 		}

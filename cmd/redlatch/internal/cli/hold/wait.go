@@ -25,12 +25,11 @@ const (
 // vigil is what a waiter says while it waits. Each look at the line runs beside the wait, which it
 // must not delay.
 type vigil struct {
-	run    *run
+	*run
 	client *redlatch.Client
 	began  time.Time
-	next   time.Time // when the next word is due
-	down   time.Time // since when Redis does not answer; zero if it does
-	timer  *time.Timer
+	due    <-chan time.Time // receives a value when the next word is due; nil before the first
+	down   time.Time        // since when Redis does not answer; zero if it does
 	seen   chan sight
 }
 
@@ -40,16 +39,10 @@ type sight struct {
 	err  error
 }
 
-func (r *run) watch(client *redlatch.Client) *vigil {
-	v := &vigil{run: r, client: client, began: time.Now(), timer: time.NewTimer(time.Hour), seen: make(chan sight, 1)}
-	v.timer.Stop()
-	return v
-}
-
 // look has the line looked at; seen receives what it finds.
 func (v *vigil) look(ctx context.Context) {
 	go func() {
-		info, err := inspectBriefly(ctx, v.client, v.run.name)
+		info, err := inspectBriefly(ctx, v.client, v.name)
 		v.seen <- sight{info, err}
 	}()
 }
@@ -57,61 +50,43 @@ func (v *vigil) look(ctx context.Context) {
 // tell says what a look found, and has the next one made in time. The error is that of a wait that
 // cannot end.
 func (v *vigil) tell(s sight) error {
-	name, waited := v.run.name, time.Since(v.began)
-	first := v.next.IsZero()
-	pause := retryLook
-	switch {
-	case s.err != nil && v.down.IsZero():
-		v.down = time.Now()
-		v.outage(talk.Event{Event: "unreachable", Error: talk.Text(s.err)}, "still waiting for %q after %s, though Redis does not answer: %s", name, fleet.Span(waited), talk.Text(s.err))
-	case s.err != nil:
-	default:
-		if err := entangled(name, max(v.run.target.taken, 1), s.info); err != nil {
+	first, waited, pause := v.due == nil, time.Since(v.began), retryLook
+	if s.err == nil {
+		if err := entangled(v.name, max(v.target.taken, 1), s.info); err != nil {
 			return err
-		}
-		if !v.down.IsZero() {
-			v.outage(talk.Event{Event: "reachable"}, "Redis answers again, after %s: still waiting for %q: %s", fleet.Span(time.Since(v.down)), name, v.standing(s.info))
-			v.down = time.Time{}
-		} else if first {
-			v.word(s.info, "waiting for %q", name)
-		} else {
-			v.word(s.info, "still waiting for %q after %s", name, fleet.Span(waited))
 		}
 		pause = min(max(firstWord, 3*waited)-waited, longestSilence)
 	}
-	v.next = time.Now().Add(pause)
-	v.timer.Reset(pause)
-	return nil
-}
-
-// word says how the waiter stands; with --json as an event, but not at first, when there is one of
-// the library.
-func (v *vigil) word(info redlatch.LockInfo, format string, args ...any) {
-	a := v.run.app
+	span, standing := fleet.Span(waited), v.standing(s.info)
+	e := talk.Event{Name: v.name, WaitedMS: waited.Milliseconds()}
 	switch {
-	case a.Events && v.next.IsZero():
-	case a.Events:
-		waited := time.Since(v.began)
-		a.Emit(talk.Event{Event: "waiting", Name: v.run.name, WaitedMS: waited.Milliseconds(), Place: v.run.place(info), Message: v.standing(info)})
-	case !a.Quiet:
-		a.Say(format+": %s", append(args, v.standing(info))...)
+	case s.err != nil && v.down.IsZero():
+		v.down = time.Now()
+		e.Event, e.Error = "unreachable", talk.Text(s.err)
+		v.app.Tell(e, "still waiting for %q after %s, though Redis does not answer: %s",
+			v.name, span, e.Error)
+	case s.err != nil:
+	case !v.down.IsZero():
+		e.Event = "reachable"
+		down := fleet.Span(time.Since(v.down))
+		v.app.Tell(e, "Redis answers again, after %s: still waiting for %q: %s", down, v.name, standing)
+		v.down = time.Time{}
+	case v.app.Events && first: // there is an event of the library
+	case v.app.Quiet && !v.app.Events:
+	case first:
+		v.app.Say("waiting for %q: %s", v.name, standing)
+	default:
+		e.Event, e.Place, e.Message = "waiting", v.place(s.info), standing
+		v.app.Tell(e, "still waiting for %q after %s: %s", v.name, span, standing)
 	}
-}
-
-// outage says that Redis does not answer, or does again: with --json as e.
-func (v *vigil) outage(e talk.Event, format string, args ...any) {
-	if !v.run.app.Events {
-		v.run.app.Say(format, args...)
-		return
-	}
-	e.Name, e.WaitedMS = v.run.name, time.Since(v.began).Milliseconds()
-	v.run.app.Emit(e)
+	v.due = time.After(pause)
+	return nil
 }
 
 // standing is the place of the waiter in line, if it is known, and the holders.
 func (v *vigil) standing(info redlatch.LockInfo) string {
-	place := v.run.place(info)
-	if place == 0 || v.next.IsZero() {
+	place := v.place(info)
+	if place == 0 || v.due == nil {
 		return report.Summary(info)
 	}
 	waiters := len(info.Waiters)

@@ -43,6 +43,15 @@ func LeaseEvent(e redlatch.Event) Event {
 	return out
 }
 
+// Tell tells the user one thing: by an event if --json asks for events, else in words.
+func (s *Streams) Tell(e Event, format string, args ...any) {
+	if s.Events {
+		s.Emit(e)
+		return
+	}
+	s.Say(format, args...)
+}
+
 // Emit writes an event, if --json asks for events.
 func (s *Streams) Emit(e Event) {
 	if !s.Events {

@@ -5,7 +5,6 @@ package talk
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -90,7 +89,7 @@ func (s *Streams) Fail(e *exit.Error) {
 	case s.Events:
 		s.Emit(Event{Event: "error", Error: Text(e.Err), Hint: e.Hint, Code: &e.Code})
 	default:
-		s.Say("%s", InWords(e.Err))
+		s.Say("%s", InWords(e))
 		if e.Hint != "" {
 			s.Hint("%s", e.Hint)
 		}
@@ -154,21 +153,5 @@ var plain = strings.NewReplacer(
 	"Options.Interval", "--interval", "Options.Patterns", "--pattern", "Options.Hosts", "--host",
 )
 
-// told is an error of which the user has been told before, in words, and what is left to say of it.
-type told struct {
-	error
-	left string
-}
-
-func (t *told) Unwrap() error { return t.error }
-
-// Told returns an error of which the user has been told before, with what is left to say of it.
-func Told(err error, left string) error { return &told{err, left} }
-
 // InWords returns what is new in an error to a reader of the lines before it.
-func InWords(err error) string {
-	if t := (*told)(nil); errors.As(err, &t) {
-		return t.left
-	}
-	return Text(err)
-}
+func InWords(e *exit.Error) string { return cmp.Or(e.Left, Text(e.Err)) }
