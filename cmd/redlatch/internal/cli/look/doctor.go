@@ -2,7 +2,6 @@ package look
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -23,21 +22,22 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 			return err
 		}
 		o := doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: ttl}
-		look := doctor.Examine
-		switch {
-		case acl:
-			if err := app.Refuse(cmd.Flags(), app.Clash("acl", "probe json ttl", "--OTHER is not for --acl, which looks at nothing", "")); err != nil {
-				return err
-			}
+		if acl {
+			const text = "--OTHER is not for --acl, which looks at nothing"
+			refusal := app.Refuse(cmd.Flags(), app.Clash("acl", "probe json ttl", text, ""))
 			lines, err := doctor.Access(o)
-			if err != nil {
+			if err = cmp.Or(refusal, err); err != nil {
 				return err
 			}
 			return a.Answer("%s\n", strings.Join(lines, "\n"))
-		case probe:
+		}
+		look := doctor.Examine
+		if probe {
 			look = doctor.Probe
 		}
-		return examine(cmd.Context(), a, look, o, asJSON)
+		return examine(a, asJSON, func(tell func(doctor.Finding)) error {
+			return look(cmd.Context(), o, tell)
+		})
 	})
 	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "the shortest TTL that is used there, to compare the round trip with")
 	cmd.Flags().BoolVar(&probe, "probe", false, "try what redlatch needs of a server, and say what would be missing")
@@ -46,13 +46,11 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// looking is a way to look at a deployment: Examine or Probe.
-type looking func(context.Context, doctor.Options, func(doctor.Finding)) error
-
-func examine(ctx context.Context, a *app.App, look looking, o doctor.Options, asJSON bool) error {
+// examine prints what a look at a deployment finds.
+func examine(a *app.App, asJSON bool, look func(tell func(doctor.Finding)) error) error {
 	var all []doctor.Finding
 	var broken error
-	err := look(ctx, o, func(f doctor.Finding) {
+	err := look(func(f doctor.Finding) {
 		all = append(all, f)
 		if asJSON {
 			broken = cmp.Or(broken, a.AnswerJSON(f))
@@ -62,7 +60,8 @@ func examine(ctx context.Context, a *app.App, look looking, o doctor.Options, as
 		width, colour := terminal.Of(a.Stdout)
 		err = a.Answer("%s", doctor.Text(all, width, colour))
 	}
-	if err == nil && slices.ContainsFunc(all, func(f doctor.Finding) bool { return f.Level == doctor.Fault }) {
+	fault := func(f doctor.Finding) bool { return f.Level == doctor.Fault }
+	if err == nil && slices.ContainsFunc(all, fault) {
 		err = exit.Silent(exit.Failed)
 	}
 	return err

@@ -1,8 +1,8 @@
 package look
 
 import (
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +10,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 func newInspectCommand(a *app.App) *cobra.Command {
@@ -24,8 +25,7 @@ func newInspectCommand(a *app.App) *cobra.Command {
 			if err == nil {
 				err = inspect(a, info, asJSON)
 			}
-			works := func(h redlatch.Holder) bool { return !h.Resting && h.Kept.IsZero() }
-			if err == nil && free != 0 && !slices.ContainsFunc(info.Holders, works) {
+			if err == nil && free != 0 && fleet.NewLock(info, time.Time{}).Holding() == 0 {
 				return exit.Silent(free)
 			}
 			return err

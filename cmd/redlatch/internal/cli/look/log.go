@@ -14,52 +14,46 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
 )
 
-// logging is what the flags say.
-type logging struct {
-	since  string
-	last   int
-	follow bool
-	json   bool
-}
-
 func newLogCommand(a *app.App) *cobra.Command {
-	var l logging
+	var q redlatch.JournalQuery
+	var since string
+	var asJSON bool
 	cmd := app.Command("log", app.OnePattern("name or pattern"), func(cmd *cobra.Command, args []string) error {
-		return readLog(cmd.Context(), a, cmp.Or(strings.Join(args, ""), "*"), l)
+		q.Pattern = cmp.Or(strings.Join(args, ""), "*")
+		if q.Last < 0 {
+			return exit.Usagef("", "--last is %d: give the number of entries", q.Last)
+		}
+		var err error
+		if q.Since, err = moment(since, time.Now()); err != nil {
+			return err
+		}
+		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
+			return readLog(cmd.Context(), a, client, q, asJSON)
+		})
 	})
-	cmd.Flags().StringVar(&l.since, "since", "", "what was noted since this `TIME`: so long ago, as 90m, or 2006-01-02 15:04:05, or in RFC 3339")
-	cmd.Flags().IntVar(&l.last, "last", 0, "only the last `N` entries (default: all)")
-	cmd.Flags().BoolVarP(&l.follow, "follow", "f", false, "go on with what happens from now on, until interrupted")
-	cmd.Flags().BoolVar(&l.json, "json", false, "print JSON, one object a line")
+	flags := cmd.Flags()
+	flags.StringVar(&since, "since", "", "what was noted since this `TIME`: so long ago, as 90m, or 2006-01-02 15:04:05, or in RFC 3339")
+	flags.IntVar(&q.Last, "last", 0, "only the last `N` entries (default: all)")
+	flags.BoolVarP(&q.Follow, "follow", "f", false, "go on with what happens from now on, until interrupted")
+	flags.BoolVar(&asJSON, "json", false, "print JSON, one object a line")
 	return cmd
 }
 
-func readLog(ctx context.Context, a *app.App, pattern string, l logging) error {
-	if l.last < 0 {
-		return exit.Usagef("", "--last is %d: give the number of entries", l.last)
-	}
-	since, err := moment(l.since, time.Now())
-	if err != nil {
-		return err
-	}
-	client, err := a.Open(ctx, redlatch.Options{})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	q := redlatch.JournalQuery{Pattern: pattern, Since: since, Last: l.last, Follow: l.follow}
+func readLog(
+	ctx context.Context, a *app.App, client *redlatch.Client, q redlatch.JournalQuery, asJSON bool,
+) error {
 	told := false
 	for e, err := range client.Journal(ctx, q) {
 		if err != nil {
 			return err
 		}
 		told = true
-		if err := a.AnswerAs(l.json, report.EntryJSON(e), report.EntryLine(e)+"\n"); err != nil {
+		if err := a.AnswerAs(asJSON, report.EntryJSON(e), report.EntryLine(e)+"\n"); err != nil {
 			return err
 		}
 	}
-	if !told && !l.json {
-		a.Say("nothing was noted here%s", where(pattern, a.Prefix))
+	if !told && !asJSON {
+		a.Say("nothing was noted here%s", where(q.Pattern, a.Prefix))
 		a.Hint("programs note losses, locks taken by force and long or vain waits, unless Options.Journal is off or `redlatch doctor` says that they may not")
 	}
 	return nil

@@ -101,28 +101,27 @@ func listLocks(ctx context.Context, a *app.App, client *redlatch.Client, l listi
 		return err
 	}
 	locks, more := l.choose(infos)
-	switch {
-	case l.json:
+	if l.json {
 		for _, lock := range locks {
 			if err := a.AnswerJSON(report.LockJSON(lock.LockInfo)); err != nil {
 				return err
 			}
 		}
 		return nil
+	}
+	if len(locks) > 0 {
+		err = report.Table(a.Stdout, locks)
+	}
+	switch {
+	case err != nil:
+	case more > 0:
+		a.Say("and %d more", more)
 	case len(locks) == 0 && (l.minWait > 0 || l.minHeld > 0):
 		a.Say("no lock is held or waited for so long here%s", where(l.pattern, a.Prefix))
-		return nil
 	case len(locks) == 0:
 		a.Say("nobody holds or waits for a lock here%s", where(l.pattern, a.Prefix))
-		return nil
 	}
-	if err := report.Table(a.Stdout, locks); err != nil {
-		return err
-	}
-	if more > 0 {
-		a.Say("and %d more", more)
-	}
-	return nil
+	return err
 }
 
 // listDeadlocks shows the cycles of waiters.

@@ -143,7 +143,7 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 	if err != nil {
 		return err
 	}
-	count := 0
+	total := 0
 	var byOwner []string // commands for holders of which it is not known since when they hold
 	var looked time.Time // the earliest moment at which a lock was looked at
 	for _, info := range locks {
@@ -151,20 +151,17 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 			if !how.until.IsZero() && (h.Since.IsZero() || !h.Since.Before(how.until)) {
 				continue
 			}
-			if !how.force && h.Since.IsZero() { // --before would leave it out: it may have come after the look
+			total++
+			switch {
+			case how.force:
+				err = take(ctx, a, client, info, h, how.reason)
+			case h.Since.IsZero(): // --before would leave it out: it may have come after the look
 				one := []string{"release", "--owner", h.Owner, "--force"}
 				byOwner = append(byOwner, "`"+a.AgainOn(info.Name, how.because(one)...)+"`")
-				if err := a.Answer("would take %q from %s\n", info.Name, fleet.HolderLine(info.Kind, h, info.At)); err != nil {
-					return err
-				}
-				continue
-			}
-			if count++; count == 1 || info.At.Before(looked) {
+			case looked.IsZero() || info.At.Before(looked):
 				looked = info.At
 			}
-			if how.force {
-				err = take(ctx, a, client, info, h, how.reason)
-			} else {
+			if !how.force {
 				err = a.Answer("would take %q from %s\n", info.Name, fleet.HolderLine(info.Kind, h, info.At))
 			}
 			if errors.Is(err, redlatch.ErrNotHeld) {
@@ -174,13 +171,13 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 			}
 		}
 	}
-	switch total := count + len(byOwner); {
+	switch {
 	case total == 0 && how.before != "":
 		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held since before %s", where(how.pattern, a.Prefix), how.before), "")
 	case total == 0:
 		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held", where(how.pattern, a.Prefix)), "")
 	case !how.force:
-		if count > 0 {
+		if !looked.IsZero() {
 			again := []string{"release", "--pattern", how.pattern, "--before", looked.UTC().Format(time.RFC3339Nano), "--force"}
 			byOwner = append(byOwner, "`"+a.Again(how.because(again)...)+"`")
 		}

@@ -60,12 +60,32 @@ func (w web) serve(ctx context.Context, a *app.App) error {
 	}
 	ctx, stop := app.UntilSignal(ctx)
 	defer stop()
-	dashboard, end, err := w.dashboard(ctx, a)
-	if err != nil {
-		return err
+	if w.gallery {
+		return w.show(ctx, a, redlatchweb.Gallery(), users)
 	}
-	defer end()
-	var handler http.Handler = dashboard
+	return a.Connect(ctx, redlatch.Options{Journal: a.Noting()}, func(client *redlatch.Client) error {
+		h, err := redlatchweb.New(client, redlatchweb.Options{
+			AllowRelease: w.allowRelease, Hosts: w.hosts, Patterns: w.patterns, Interval: w.interval,
+			Log:    webLog(a),
+			Doctor: func(ctx context.Context) ([]redlatchweb.Finding, error) { return findings(ctx, a) },
+		})
+		if err != nil {
+			return err
+		}
+		return w.show(ctx, a, h, users)
+	})
+}
+
+// dashboard is a handler whose Close ends its streams.
+type dashboard interface {
+	http.Handler
+	Close()
+}
+
+// show serves a dashboard until ctx is done.
+func (w web) show(ctx context.Context, a *app.App, d dashboard, users map[string]string) error {
+	defer d.Close()
+	var handler http.Handler = d
 	if w.under() != "/" {
 		handler = http.StripPrefix(w.under(), handler)
 	}
@@ -73,7 +93,7 @@ func (w web) serve(ctx context.Context, a *app.App) error {
 		handler = redlatchweb.BasicAuth(users, handler)
 	}
 	server := newServer(handler, webLog(a))
-	server.RegisterOnShutdown(dashboard.Close)
+	server.RegisterOnShutdown(d.Close)
 	listener, err := net.Listen("tcp", w.listen)
 	if err != nil {
 		return app.CannotListen(w.listen, err)
@@ -182,34 +202,6 @@ func readUsers(file string) (map[string]string, error) {
 		return nil, exit.Usagef("each line is user:password", "--users: there are no users in %s", file)
 	}
 	return users, nil
-}
-
-// dashboard is a handler whose Close ends its streams.
-type dashboard interface {
-	http.Handler
-	Close()
-}
-
-// dashboard returns the handler, and a function that ends it and what it uses.
-func (w web) dashboard(ctx context.Context, a *app.App) (d dashboard, end func(), err error) {
-	if w.gallery {
-		g := redlatchweb.Gallery()
-		return g, g.Close, nil
-	}
-	client, err := a.Open(ctx, redlatch.Options{Journal: a.Noting()})
-	if err != nil {
-		return nil, nil, err
-	}
-	h, err := redlatchweb.New(client, redlatchweb.Options{
-		AllowRelease: w.allowRelease, Hosts: w.hosts, Patterns: w.patterns, Interval: w.interval, Log: webLog(a), Doctor: func(ctx context.Context) ([]redlatchweb.Finding, error) { return findings(ctx, a) },
-	})
-	if err != nil {
-		return nil, nil, errors.Join(err, client.Close())
-	}
-	return h, func() {
-		h.Close()
-		_ = client.Close() // holds nothing
-	}, nil
 }
 
 // findings is what `redlatch doctor` prints.
