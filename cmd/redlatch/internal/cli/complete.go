@@ -75,20 +75,18 @@ func (c completer) names(ctx context.Context, begun string) []cobra.Completion {
 	return all
 }
 
-// completeScenes completes --scene.
-func completeScenes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return []cobra.Completion{
+// values are those that flags can have, for each name of a flag.
+var values = map[string][]cobra.Completion{
+	"scene": {
 		cobra.CompletionWithDesc("mutex", "one lock, a crash, a late write"),
 		cobra.CompletionWithDesc("all", "one after the other"),
 		cobra.CompletionWithDesc("slots", demo.AboutSlots),
-	}, cobra.ShellCompDirectiveNoFileComp
+	},
+	"on-loss": {"term", "warn"},
 }
 
 // arrangeArguments sets how arguments and the values of flags are completed.
 func arrangeArguments(c completer, root *cobra.Command) {
-	values := map[string]cobra.CompletionFunc{
-		"scene": completeScenes, "on-loss": cobra.FixedCompletions([]cobra.Completion{"term", "warn"}, cobra.ShellCompDirectiveNoFileComp),
-	}
 	for _, cmd := range root.Commands() {
 		switch {
 		case cmd.Name() == "run" || cmd.Name() == "elect":
@@ -98,10 +96,9 @@ func arrangeArguments(c completer, root *cobra.Command) {
 		case cmd.ValidArgsFunction == nil:
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
-		for flag, complete := range values {
-			if cmd.Flags().Lookup(flag) != nil {
-				_ = cmd.RegisterFlagCompletionFunc(flag, complete) // which fails for a flag that is not there
-			}
+		for flag, all := range values { // it fails for a flag that is not there
+			complete := cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp)
+			_ = cmd.RegisterFlagCompletionFunc(flag, complete)
 		}
 	}
 }

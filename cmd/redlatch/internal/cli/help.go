@@ -33,10 +33,10 @@ func arrangeHelp(a *app.App, root *cobra.Command) {
 			fmt.Fprint(cmd.OutOrStdout(), helpPage(cmd, whole, min(cmp.Or(width, widest), widest)))
 		}
 	})
-	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = alsoCalled[cmd.Name()]
-		if cmd.Name() == "help" {
+		switch cmd.Name() {
+		case "help":
 			cmd.Example = "  redlatch help run"
 			cmd.Args = func(_ *cobra.Command, args []string) error {
 				if about, _, err := root.Find(args); err == nil && about != root {
@@ -44,6 +44,9 @@ func arrangeHelp(a *app.App, root *cobra.Command) {
 				}
 				return knownCommand(root, args)
 			}
+		case "completion": // cobra's prints its help for a shell that it does not know
+			cmd.Args = knownShell
+			cmd.RunE = knownShell // what is not runnable never gets to Args
 		}
 	}
 	root.SetFlagErrorFunc(flagError)
@@ -160,21 +163,14 @@ var flagsAlsoCalled = map[string]string{
 	"time": "duration", "for": "duration", "seconds": "duration", "message": "reason", "why": "reason",
 }
 
-// arrangeCompletion has cobra's command refuse a shell that it does not know, instead of printing
-// its help.
-func arrangeCompletion(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" {
-			cmd.Args = func(cmd *cobra.Command, args []string) error {
-				if len(args) == 0 {
-					return exit.Usagef("`redlatch completion bash`", "completion wants a shell: bash, zsh, fish or powershell")
-				}
-				return exit.Usagef("bash, zsh, fish and powershell are known", "there is no completion for %q", args[0])
-			}
-			cmd.RunE = func(*cobra.Command, []string) error { return nil } // what is not runnable never gets to Args
-		}
+// knownShell refuses what the completion command is given that is no shell.
+func knownShell(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		const text = "completion wants a shell: bash, zsh, fish or powershell"
+		return exit.Usagef("`redlatch completion bash`", text)
 	}
+	const known = "bash, zsh, fish and powershell are known"
+	return exit.Usagef(known, "there is no completion for %q", args[0])
 }
 
 // big are the commands that a small build lacks.

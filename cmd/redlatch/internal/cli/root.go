@@ -27,7 +27,6 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/hold"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/look"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/try"
 )
 
 // Main runs the program with these arguments, which leave its own name out, and returns its exit
@@ -110,11 +109,12 @@ func newRootCommand(a *app.App, typed []string) (root *cobra.Command, started *b
 	flags.StringVar(&a.Prefix, "prefix", app.DefaultPrefix, "what begins every key in Redis")
 	root.AddCommand(hold.Commands(a)...)
 	root.AddCommand(look.Commands(a)...)
-	root.AddCommand(try.Commands(a)...)
+	root.AddCommand(bigCommands(a)...)
 	root.AddCommand(newVersionCommand(a))
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	arrangeHelp(a, root)
 	arrangeArguments(completer{a, typed}, root)
-	arrangeCompletion(root)
 	return root, started
 }
 

@@ -37,7 +37,7 @@ type keeper struct {
 // margin is between KILL and the deadline: what KILL needs to take effect, so that nothing runs
 // when the lease ends.
 func (k *keeper) margin() time.Duration {
-	return min(max(k.ttl/50, 10*time.Millisecond), 200*time.Millisecond)
+	return min(max(k.lock.TTL/50, 10*time.Millisecond), 200*time.Millisecond)
 }
 
 // keep returns when the command has ended, and why the lease was lost if it was.
@@ -79,8 +79,8 @@ func (k *keeper) patience() time.Duration {
 		return tick
 	}
 	patience := min(tick, k.lease.Remaining()-k.reserve())
-	if k.longest > 0 {
-		patience = min(patience, k.longest-time.Since(k.began))
+	if k.lock.MaxHold > 0 {
+		patience = min(patience, k.lock.MaxHold-time.Since(k.began))
 	}
 	return patience
 }
@@ -125,8 +125,8 @@ func (k *keeper) doomed() error {
 	if ctx := k.lease.Context(); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if k.longest > 0 && time.Since(k.began) >= k.longest {
-		return fmt.Errorf("the command has held %q for --max-hold %v", k.name, k.longest)
+	if k.lock.MaxHold > 0 && time.Since(k.began) >= k.lock.MaxHold {
+		return fmt.Errorf("the command has held %q for --max-hold %v", k.name, k.lock.MaxHold)
 	}
 	left := k.lease.Remaining()
 	if left > k.reserve() {

@@ -30,7 +30,7 @@ func newLockCommand(a *app.App) *cobra.Command {
 		}
 		r.hush()
 		return a.Connect(cmd.Context(), r.options("redlatch lock"), func(client *redlatch.Client) error {
-			return r.lock(cmd.Context(), client, asJSON)
+			return r.detach(cmd.Context(), client, asJSON)
 		})
 	})
 	flags := cmd.Flags()
@@ -40,7 +40,8 @@ func newLockCommand(a *app.App) *cobra.Command {
 	return cmd
 }
 
-func (r *run) lock(ctx context.Context, client *redlatch.Client, asJSON bool) error {
+// detach acquires the lock, and prints the text that names its lease.
+func (r *run) detach(ctx context.Context, client *redlatch.Client, asJSON bool) error {
 	signals, stop := child.Notify()
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)

@@ -32,20 +32,16 @@ import (
 
 // run is one `redlatch run`.
 type run struct {
-	app     *app.App
-	verb    string // "run" or "elect"
-	target  target
-	name    string
-	argv    []string
-	ttl     time.Duration
-	wait    time.Duration
-	try     bool
-	taken   int
-	most    int           // waiters
-	longest time.Duration // that the lock is held
-	least   time.Duration // that the lock is closed
-	grace   time.Duration
-	labels  []string // KEY=VALUE each
+	app    *app.App
+	verb   string // "run" or "elect"
+	target target
+	name   string
+	argv   []string
+	lock   redlatch.LockOptions
+	try    bool
+	taken  int // the exit code
+	grace  time.Duration
+	labels []string // KEY=VALUE each
 
 	keepPassword bool
 	onLoss       string // term or warn
@@ -98,8 +94,8 @@ func (r *run) hush() { r.app.Quiet = r.app.Quiet || r.taken == 0 }
 func (r *run) flags(flags *pflag.FlagSet) {
 	a := r.app
 	r.acquireFlags(flags)
-	flags.DurationVar(&r.longest, "max-hold", 0, "stop the command when it held the lock so long")
-	flags.DurationVar(&r.least, "min-hold", 0, "how long the lock stays closed at least")
+	flags.DurationVar(&r.lock.MaxHold, "max-hold", 0, "stop the command when it held the lock so long")
+	flags.DurationVar(&r.lock.MinHold, "min-hold", 0, "how long the lock stays closed at least")
 	flags.DurationVar(&r.grace, "grace", 0, "from TERM to KILL (default --ttl/6, at most 5s)")
 	flags.StringVar(&r.onLoss, "on-loss", "term", "if the lease is lost: term or warn")
 	flags.BoolVar(&r.keepPassword, "keep-password", false, "leave the password in "+app.RedisVariable)
@@ -108,10 +104,10 @@ func (r *run) flags(flags *pflag.FlagSet) {
 
 // acquireFlags adds the flags of all that acquires a lock.
 func (r *run) acquireFlags(flags *pflag.FlagSet) {
-	flags.DurationVar(&r.ttl, "ttl", 30*time.Second, "how long the lock outlives a crash")
-	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long")
+	flags.DurationVar(&r.lock.TTL, "ttl", 30*time.Second, "how long the lock outlives a crash")
+	flags.DurationVar(&r.lock.MaxWait, "wait", 0, "give up after waiting so long")
 	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
-	flags.IntVar(&r.most, "max-waiters", 0, "give up at once if `N` others wait already")
+	flags.IntVar(&r.lock.MaxWaiters, "max-waiters", 0, "give up at once if `N` others wait already")
 	flags.StringArrayVar(&r.labels, "label", nil, "shown by inspect, ls and log; up to 8 `KEY=VALUE`")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exit.Taken, "exit code `N` if the lock is taken")
 	flags.BoolVarP(&r.app.Quiet, "quiet", "q", false, "say nothing of a lock that is taken")
@@ -142,9 +138,12 @@ func (r *run) parse(args []string, dash int) error {
 // check fills in and refuses flags.
 func (r *run) check(typed *pflag.FlagSet) error {
 	if !typed.Changed("grace") {
-		r.grace = min(r.ttl/6, 5*time.Second)
+		r.grace = min(r.lock.TTL/6, 5*time.Second)
 	}
-	err := cmp.Or(app.Refuse(typed, clashes...), app.Within(typed, "ttl", r.ttl, app.MinTTL, app.MaxTTL), app.Within(typed, "min-hold", r.least, time.Millisecond, app.MaxTTL),
+	lock := r.lock
+	err := cmp.Or(app.Refuse(typed, clashes...),
+		app.Within(typed, "ttl", lock.TTL, app.MinTTL, app.MaxTTL),
+		app.Within(typed, "min-hold", lock.MinHold, time.Millisecond, app.MaxTTL),
 		app.Within(typed, "taken-exit-code", r.taken, 0, 255))
 	waits := typed.Changed("max-waiters")
 	unlabelled := slices.IndexFunc(r.labels, func(label string) bool { return strings.Index(label, "=") < 1 })
@@ -155,26 +154,28 @@ func (r *run) check(typed *pflag.FlagSet) error {
 		return exit.Usagef("`--label team=web`", "--label is %q: it must be KEY=VALUE", r.labels[unlabelled])
 	case r.app.Quiet && r.app.Events:
 		return exit.Usagef("", "--quiet and --json contradict each other")
-	case r.wait < 0:
-		return exit.Usagef("", "--wait is %v: it must not be negative", r.wait)
+	case lock.MaxWait < 0:
+		return exit.Usagef("", "--wait is %v: it must not be negative", lock.MaxWait)
 	case r.grace < 0:
 		return exit.Usagef("", "--grace is %v: it must not be negative", r.grace)
-	case waits && (r.most < 1 || r.most > app.MaxWaiters):
-		return exit.Usagef("--try gives up at once if the lock is taken", "--max-waiters is %d: it must be between 1 and %d", r.most, app.MaxWaiters)
-	case waits && typed.Changed("wait") && r.wait == 0:
+	case waits && (lock.MaxWaiters < 1 || lock.MaxWaiters > app.MaxWaiters):
+		return exit.Usagef("--try gives up at once if the lock is taken",
+			"--max-waiters is %d: it must be between 1 and %d", lock.MaxWaiters, app.MaxWaiters)
+	case waits && typed.Changed("wait") && lock.MaxWait == 0:
 		return exit.Usagef("", "--try never waits, so it does not go with --max-waiters")
-	case typed.Changed("max-hold") && r.longest <= 0:
-		return exit.Usagef("", "--max-hold is %v: it must be more than 0", r.longest)
+	case typed.Changed("max-hold") && lock.MaxHold <= 0:
+		return exit.Usagef("", "--max-hold is %v: it must be more than 0", lock.MaxHold)
 	case typed.Changed("on-loss") && r.onLoss != "term" && r.onLoss != "warn":
 		return exit.Usagef("", "--on-loss is %q: it must be term or warn", r.onLoss)
 	case r.onLoss == "warn" && typed.Changed("max-hold"):
 		return exit.Usagef("", "--max-hold stops the command, so it does not go with --on-loss warn")
 	// The lease is extended when a third of its TTL has passed. What is between that and the grace
 	// is there for trying again.
-	case r.grace > r.ttl/3:
-		return exit.Usagef("raise --ttl", "--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, r.ttl/3)
+	case r.grace > lock.TTL/3:
+		return exit.Usagef("raise --ttl",
+			"--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, lock.TTL/3)
 	}
-	r.try = r.try || typed.Changed("wait") && r.wait == 0
+	r.try = r.try || typed.Changed("wait") && lock.MaxWait == 0
 	return r.target.check(typed)
 }
 
@@ -232,8 +233,8 @@ const restPause = time.Second
 // options returns those of a client that acquires the lock.
 func (r *run) options(program string) redlatch.Options {
 	return redlatch.Options{
-		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait, MaxWaiters: r.most, MaxHold: r.longest, MinHold: r.least},
-		RequestTimeout: min(r.ttl, 3*time.Second),
+		Lock:           r.lock,
+		RequestTimeout: min(r.lock.TTL, 3*time.Second),
 		Program:        program,
 		Hook:           r.hear,
 		Labels:         labelled(r.labels),
@@ -364,11 +365,13 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 	case r.target.once:
 		f.Err, f.Hint = fmt.Errorf("%q is skipped: %s", r.name, lastRun(info, len(r.app.URLs()) == 1)), ""
 	case errors.Is(err, redlatch.ErrLineFull):
-		f.Err = fmt.Errorf("%q is taken, and --max-waiters %d allows no more in line: %s", r.name, r.most, report.Summary(info))
+		f.Err = fmt.Errorf("%q is taken, and --max-waiters %d allows no more in line: %s",
+			r.name, r.lock.MaxWaiters, report.Summary(info))
 	case r.try:
 		f.Err = fmt.Errorf("%q is taken: %s", r.name, report.Summary(info))
 	default:
-		f.Err = fmt.Errorf("%q is still taken after waiting %s: %s", r.name, fleet.Span(r.wait), report.Summary(info))
+		f.Err = fmt.Errorf("%q is still taken after waiting %s: %s",
+			r.name, fleet.Span(r.lock.MaxWait), report.Summary(info))
 	}
 	return f
 }
@@ -392,7 +395,7 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	r.app.Date()
 	// A grant out of the line has less than its whole time left; the command is to begin with
 	// enough to not be stopped at once.
-	if err := lease.Ensure(ctx, r.ttl/2); err != nil {
+	if err := lease.Ensure(ctx, r.lock.TTL/2); err != nil {
 		_ = h.release(ctx) // if it fails, it expires
 		if errors.Is(err, redlatch.ErrNotHeld) {
 			return exit.New(exit.Lost, err, "the command was not started")
@@ -497,7 +500,7 @@ const hintOverlap = "another holder may have been at work at the same time"
 // with a minimal hold, would open too early. Of which kind an adopted lease is, this program does
 // not know.
 func (r *run) will(h *held) string {
-	if r.target.once || r.least > 0 || r.target.adopted != "" {
+	if r.target.once || r.lock.MinHold > 0 || r.target.adopted != "" {
 		return ""
 	}
 	text, _ := json.Marshal(will{r.app.URLs(), r.app.Prefix, h.Name(), h.Owner()}) // plain fields

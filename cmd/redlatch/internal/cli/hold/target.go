@@ -23,14 +23,12 @@ type target struct {
 	shared, exclusive bool
 	permits           string
 	slots             int
-	instance          string
-	quarantine        time.Duration
+	slot              redlatch.SlotOptions
 	once              bool
-	window            time.Duration
-	adopted           string // the text of a lease to go on with, or ""
-	robbed            string // the owner to take the lock from by force, or ""
-	reason            string // for that
-	election          bool   // of `redlatch elect`
+	job               redlatch.JobOptions
+	adopted           string                // the text of a lease to go on with, or ""
+	force             redlatch.ForceOptions // to take the lock from its owner, if there is one
+	election          bool                  // of `redlatch elect`
 	value             string
 
 	taken, of int64 // what permits says
@@ -41,12 +39,12 @@ func (t *target) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&t.exclusive, "exclusive", false, "a read-write lock, for writing")
 	flags.StringVar(&t.permits, "permits", "", "a semaphore: `k/n` for k of its n permits")
 	flags.IntVar(&t.slots, "slot-pool", 0, "one of `N` numbered slots, told as REDLATCH_SLOT")
-	flags.StringVar(&t.instance, "instance", "", "with --slot-pool: `NAME` gets its last slot again")
-	flags.DurationVar(&t.quarantine, "quarantine", 0, "with --slot-pool: rest of a lost slot")
+	flags.StringVar(&t.slot.Instance, "instance", "", "with --slot-pool: `NAME` gets its last slot again")
+	flags.DurationVar(&t.slot.Quarantine, "quarantine", 0, "with --slot-pool: rest of a lost slot")
 	flags.BoolVar(&t.once, "once", false, "run at most once in a --window, over all hosts")
-	flags.DurationVar(&t.window, "window", 0, "with --once: no other run starts for so long")
-	flags.StringVar(&t.robbed, "take-by-force", "", "take it from this `OWNER`, as inspect shows it")
-	flags.StringVar(&t.reason, "reason", "", "with --take-by-force: `TEXT` for the holder")
+	flags.DurationVar(&t.job.Window, "window", 0, "with --once: no other run starts for so long")
+	flags.StringVar(&t.force.Owner, "take-by-force", "", "take it from this `OWNER`, as inspect shows it")
+	flags.StringVar(&t.force.Reason, "reason", "", "with --take-by-force: `TEXT` for the holder")
 }
 
 // kindsOfLock are the flags that say which kind of lock it is.
@@ -72,7 +70,7 @@ var clashes = []app.Rule{
 // check refuses values that make no sense, and flags without those that they need.
 func (t *target) check(typed *pflag.FlagSet) error {
 	switch {
-	case typed.Changed("take-by-force") && t.robbed == "":
+	case typed.Changed("take-by-force") && t.force.Owner == "":
 		return exit.Usagef("`redlatch inspect NAME` shows it", "--take-by-force wants the owner of the lock, and got an empty one")
 	case typed.Changed("permits"):
 		if err := t.parsePermits(); err != nil {
@@ -80,12 +78,13 @@ func (t *target) check(typed *pflag.FlagSet) error {
 		}
 	case t.once && !typed.Changed("window"):
 		return exit.Usagef("`--once --window 30m` for a job that starts every hour", "--once wants a --window")
-	case t.once && (t.window < app.MinTTL || t.window > 366*24*time.Hour):
-		return exit.Usagef("", "--window is %v: it must be between %v and 366 days", t.window, app.MinTTL)
+	case t.once && (t.job.Window < app.MinTTL || t.job.Window > 366*24*time.Hour):
+		return exit.Usagef("", "--window is %v: it must be between %v and 366 days", t.job.Window, app.MinTTL)
 	}
 	return cmp.Or(
 		app.Lacks(typed, "take-by-force", "reason"), app.Lacks(typed, "slot-pool", "instance quarantine"), app.Lacks(typed, "once", "window"),
-		app.Within(typed, "slot-pool", t.slots, 1, 1<<20), app.Within(typed, "quarantine", t.quarantine, time.Millisecond, app.MaxTTL))
+		app.Within(typed, "slot-pool", t.slots, 1, 1<<20),
+		app.Within(typed, "quarantine", t.slot.Quarantine, time.Millisecond, app.MaxTTL))
 }
 
 func (t *target) parsePermits() error {
@@ -109,8 +108,7 @@ type held struct {
 // take acquires the lock, waiting in line for it unless it is to try only.
 func (r *run) take(ctx context.Context, c *redlatch.Client) (*held, error) {
 	if r.target.once {
-		job := c.Job(r.name, redlatch.JobOptions{Window: r.target.window})
-		lease, end, err := window.Begin(ctx, job)
+		lease, end, err := window.Begin(ctx, c.Job(r.name, r.target.job))
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +135,7 @@ func (r *run) acquireLease(ctx context.Context, c *redlatch.Client) (*redlatch.L
 	switch {
 	case t.adopted != "":
 		return adopt(ctx, c, t.adopted)
-	case t.robbed != "":
+	case t.force.Owner != "":
 		return t.rob(ctx, c.Mutex(name))
 	case t.slots > 0:
 		slot, err := r.slot(ctx, c)
@@ -175,7 +173,7 @@ func itself() string {
 
 // rob takes the lock from the holder that was named, and from no other.
 func (t *target) rob(ctx context.Context, m *redlatch.Mutex) (*redlatch.Lease, error) {
-	lease, err := m.TakeByForce(ctx, redlatch.ForceOptions{Owner: t.robbed, Reason: t.reason})
+	lease, err := m.TakeByForce(ctx, t.force)
 	if errors.Is(err, redlatch.ErrNotHeld) {
 		err = exit.New(exit.Taken, err,
 			"nothing was done; `redlatch inspect` shows the owner of now, if there is one")
@@ -184,8 +182,7 @@ func (t *target) rob(ctx context.Context, m *redlatch.Mutex) (*redlatch.Lease, e
 }
 
 func (r *run) slot(ctx context.Context, c *redlatch.Client) (*redlatch.Slot, error) {
-	o := redlatch.SlotOptions{Instance: r.target.instance, Quarantine: r.target.quarantine}
-	pool := c.SlotPool(r.name, r.target.slots, o)
+	pool := c.SlotPool(r.name, r.target.slots, r.target.slot)
 	if r.try {
 		return pool.TryAcquire(ctx)
 	}

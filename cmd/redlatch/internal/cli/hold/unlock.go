@@ -2,8 +2,6 @@ package hold
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
@@ -50,25 +49,22 @@ func unlock(ctx context.Context, a *app.App, arg string) error {
 // it, if that is what happened: such as `redlatch run --adopt`, in a script that ends with an
 // unlock. Else it returns err.
 func wentOn(ctx context.Context, a *app.App, client *redlatch.Client, text string, err error) error {
-	// The text has the name, the owner and the token, as docs/protocol.md says, and was read before.
-	var was struct {
-		N, O string
-		T    int64
-	}
-	data, _ := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))
-	_ = json.Unmarshal(data[min(6, len(data)):], &was)
-	info, failed := client.Inspect(ctx, was.N)
+	was, _ := lock.ParseText(text) // which was read before
+	info, failed := client.Inspect(ctx, was.Name)
 	if failed != nil {
 		return failed
 	}
 	for _, h := range info.Holders {
-		if h.Token == was.T && !h.Resting {
-			return exit.New(exit.Taken, fmt.Errorf("%q is %s, which goes on with this lease", was.N, report.Summary(info)), "it is released when that ends")
+		if h.Token == was.Token && !h.Resting {
+			err := fmt.Errorf("%q is %s, which goes on with this lease", was.Name, report.Summary(info))
+			return exit.New(exit.Taken, err, "it is released when that ends")
 		}
 	}
 	for e, failed := range client.Journal(ctx, redlatch.JournalQuery{}) {
-		if failed == nil && e.Type == redlatch.JournalAdopted && e.Name == was.N && e.Owner == was.O {
-			a.Say("%q: %s went on with this lease, and has released it or said that it was lost", was.N, fleet.ProcessText(e.Process, e.Client))
+		adopted := failed == nil && e.Type == redlatch.JournalAdopted
+		if adopted && e.Name == was.Name && e.Owner == was.Owner {
+			a.Say("%q: %s went on with this lease, and has released it or said that it was lost",
+				was.Name, fleet.ProcessText(e.Process, e.Client))
 			return nil
 		}
 	}

@@ -8,9 +8,10 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 )
 
-// Commands returns them.
+// Commands returns them, all but web.
 func Commands(a *app.App) []*cobra.Command {
-	return append([]*cobra.Command{
-		newListCommand(a), newInspectCommand(a), newReleaseCommand(a), newLogCommand(a), newDoctorCommand(a), newTopCommand(a),
-	}, serving(a)...)
+	return []*cobra.Command{
+		newListCommand(a), newInspectCommand(a), newReleaseCommand(a),
+		newLogCommand(a), newDoctorCommand(a), newTopCommand(a),
+	}
 }

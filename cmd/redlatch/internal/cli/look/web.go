@@ -33,10 +33,8 @@ type web struct {
 	interval              time.Duration
 }
 
-// serving returns the command that serves the dashboard.
-func serving(a *app.App) []*cobra.Command { return []*cobra.Command{newWebCommand(a)} }
-
-func newWebCommand(a *app.App) *cobra.Command {
+// WebCommand returns the command that serves the dashboard, which a small build lacks.
+func WebCommand(a *app.App) *cobra.Command {
 	w := web{listen: "127.0.0.1:8421", interval: time.Second}
 	cmd := app.Command("web", app.Nothing, func(cmd *cobra.Command, _ []string) error { return w.serve(cmd.Context(), a) })
 	flags := cmd.Flags()

@@ -1,5 +1,3 @@
-//go:build !redlatch_small
-
 package try
 
 import (

@@ -1,6 +1,6 @@
 //go:build redlatch_small
 
-package look
+package cli
 
 import (
 	"github.com/spf13/cobra"
@@ -8,5 +8,5 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 )
 
-// serving returns none: a small build has no dashboard.
-func serving(*app.App) []*cobra.Command { return nil }
+// bigCommands returns none.
+func bigCommands(*app.App) []*cobra.Command { return nil }
