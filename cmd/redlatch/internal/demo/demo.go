@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -41,7 +40,6 @@ type Event struct {
 	At     time.Duration // since the start
 	Worker int           // from 1
 	Kind   Kind
-	Token  int64
 	Text   string // for people; empty for what happens all the time
 }
 
@@ -72,12 +70,12 @@ type run struct {
 	start   time.Time
 	prefix  string
 	ttl     time.Duration
-	counter Counter
+	counter counter
 	history history
 	workers []*worker
 
-	crash atomic.Bool // the next holder is to crash
-	stall atomic.Bool // the next holder is to stall
+	crash chan struct{} // the holder that receives from it is to crash
+	stall chan struct{} // the holder that receives from it is to stall, or to leave its slot
 
 	mu   sync.Mutex // guards what is below
 	fell time.Time  // when one crashed, until the lock is taken over; else zero
@@ -88,48 +86,38 @@ type run struct {
 // what came of it, also when ctx ends it early. The error tells of what kept it from running.
 func Run(ctx context.Context, c Config) (Verdict, error) {
 	r := newRun(c)
-	ctx, cancel := r.lasting(ctx, r.complete)
-	defer cancel()
-	r.after(ctx, crashAt, &r.crash)
-	r.after(ctx, stallAt, &r.stall)
-
-	defer r.dismiss()
-	if err := r.hire(); err != nil {
-		return Verdict{}, err
-	}
-	errs := make([]error, len(r.workers))
-	var wg sync.WaitGroup
-	for i, w := range r.workers {
-		wg.Go(func() {
-			if errs[i] = w.work(ctx); errs[i] != nil {
-				cancel()
-			}
-		})
-	}
-	wg.Wait()
-	return r.history.verdict(&r.counter, c.Workers), errors.Join(errs...)
+	err := r.play(ctx, [2]float64{crashAt, stallAt}, r.complete, (*worker).work)
+	return r.history.verdict(&r.counter, c.Workers), err
 }
 
 // newRun begins a demo, under a prefix of its own, so that demos on a shared server leave each other
 // alone. All that stays behind is the fence key, for an hour.
 func newRun(c Config) *run {
-	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: TTL(c.Duration)}
+	return &run{
+		Config: c, start: time.Now(), ttl: TTL(c.Duration),
+		prefix: "redlatch-demo:" + rand.Text()[:8] + ":",
+		crash:  make(chan struct{}), stall: make(chan struct{}),
+	}
 }
 
-// lasting returns a context that is done when the duration has passed and all has happened.
-func (r *run) lasting(ctx context.Context, happened func() bool) (context.Context, context.CancelFunc) {
+// play has new workers do their work until the duration has passed and all has happened. One is to
+// crash and one to stall at these parts of the duration.
+func (r *run) play(
+	ctx context.Context, at [2]float64,
+	happened func() bool, work func(*worker, context.Context) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Duration+overtime)
+	defer cancel()
 	go func() {
 		for ctx.Err() == nil && (time.Since(r.start) < r.Duration || !happened()) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		cancel()
 	}()
-	return ctx, cancel
-}
+	go r.order(ctx, at[0], r.crash)
+	go r.order(ctx, at[1], r.stall)
 
-// hire connects the workers.
-func (r *run) hire() error {
+	defer r.dismiss()
 	for i := range r.Workers {
 		w := &worker{run: r, number: i + 1}
 		if err := w.connect(); err != nil {
@@ -137,7 +125,30 @@ func (r *run) hire() error {
 		}
 		r.workers = append(r.workers, w)
 	}
-	return nil
+	errs := make([]error, len(r.workers))
+	var wg sync.WaitGroup
+	for i, w := range r.workers {
+		wg.Go(func() {
+			if err := work(w, ctx); err != nil {
+				errs[i] = fmt.Errorf("worker %d: %w", w.number, err)
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// order has the holder that receives first do something, after that part of the duration.
+func (r *run) order(ctx context.Context, part float64, to chan<- struct{}) {
+	select {
+	case <-time.After(time.Duration(part * float64(r.Duration))):
+	case <-ctx.Done():
+	}
+	select {
+	case to <- struct{}{}:
+	case <-ctx.Done():
+	}
 }
 
 // dismiss closes the clients of the workers.
@@ -145,12 +156,6 @@ func (r *run) dismiss() {
 	for _, w := range r.workers {
 		w.client.Close()
 	}
-}
-
-// after sets a flag when that part of the duration has passed.
-func (r *run) after(ctx context.Context, part float64, flag *atomic.Bool) {
-	timer := time.AfterFunc(time.Duration(part*float64(r.Duration)), func() { flag.Store(true) })
-	context.AfterFunc(ctx, func() { timer.Stop() })
 }
 
 // worker stands for a process.
@@ -190,10 +195,10 @@ func (w *worker) work(ctx context.Context) error {
 			}
 			return nil
 		case err != nil:
-			return fmt.Errorf("worker %d: %w", w.number, err)
+			return err
 		}
 		if err := w.hold(ctx, lease); err != nil {
-			return fmt.Errorf("worker %d: %w", w.number, err)
+			return err
 		}
 	}
 }
@@ -201,47 +206,49 @@ func (w *worker) work(ctx context.Context) error {
 // hold does the work for one lease, well or badly.
 func (w *worker) hold(ctx context.Context, lease *redlatch.Lease) error {
 	end := w.history.begin(w.number, 0, lease)
-	w.acquired(lease)
-	switch {
-	case w.crash.Swap(false):
-		return w.fall(ctx, lease)
-	case w.stall.Swap(false):
+	w.acquired()
+	select {
+	case <-w.crash:
+		return w.fall(ctx)
+	case <-w.stall:
 		w.sleepwalk(ctx, lease, end)
 		return nil
+	default:
 	}
 	time.Sleep(2 * time.Millisecond) // the work
-	if err := w.counter.Add(lease.Token()); err != nil && lease.Held() {
+	if err := w.counter.add(lease.Token()); err != nil && lease.Held() {
 		return err
 	}
 	end()
-	w.tell(Event{Worker: w.number, Kind: Released})
+	w.tell(Released, "")
 	if err := lease.Release(ctx); err != nil && !errors.Is(err, redlatch.ErrNotHeld) {
 		return err
 	}
 	return nil
 }
 
-func (w *worker) acquired(lease *redlatch.Lease) {
-	e := Event{Worker: w.number, Kind: Acquired, Token: lease.Token()}
+func (w *worker) acquired() {
 	w.mu.Lock()
-	if !w.fell.IsZero() {
-		took := time.Since(w.fell)
-		w.fell = time.Time{}
-		w.history.takeover.Store(took.Milliseconds())
-		e.Kind = TookOver
-		e.Text = fmt.Sprintf("acquires: the lease of the crashed worker expired, %v after the crash", took.Round(time.Millisecond))
-	}
+	fell := w.fell
+	w.fell = time.Time{}
 	w.mu.Unlock()
-	w.tell(e)
+	if fell.IsZero() {
+		w.tell(Acquired, "")
+		return
+	}
+	took := time.Since(fell)
+	w.history.takeover.Store(took.Milliseconds())
+	w.tell(TookOver, "acquires: the lease of the crashed worker expired, %v after the crash",
+		took.Round(time.Millisecond))
 }
 
 // fall has the process die: nothing of it reaches Redis any more, neither a release nor an extend.
 // It starts again a TTL later.
-func (w *worker) fall(ctx context.Context, lease *redlatch.Lease) error {
+func (w *worker) fall(ctx context.Context) error {
 	w.mu.Lock()
 	w.fell = time.Now()
 	w.mu.Unlock()
-	w.tell(Event{Worker: w.number, Kind: Crashed, Token: lease.Token(), Text: "crashes while it holds the lock: nothing is released"})
+	w.tell(Crashed, "crashes while it holds the lock: nothing is released")
 	w.link.cut()
 	_ = w.client.Close() // nobody hears of it
 	select {
@@ -249,7 +256,7 @@ func (w *worker) fall(ctx context.Context, lease *redlatch.Lease) error {
 	case <-ctx.Done():
 		return w.connect() // for the close at the end
 	}
-	w.tell(Event{Worker: w.number, Kind: Restarted, Text: "starts again"})
+	w.tell(Restarted, "starts again")
 	return w.connect()
 }
 
@@ -258,24 +265,23 @@ func (w *worker) fall(ctx context.Context, lease *redlatch.Lease) error {
 // it was about to do. Only the token keeps it from doing harm.
 func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func()) {
 	token := lease.Token()
-	w.tell(Event{Worker: w.number, Kind: Stalled, Token: token, Text: "stalls while it holds the lock, for longer than its lease"})
+	w.tell(Stalled, "stalls while it holds the lock, for longer than its lease")
 	w.link.freeze()
 	defer w.link.thaw()
 	<-lease.Context().Done() // what a process that really stands still would see only later
 	end()
 	w.counter.passes(ctx, token)
-	if err := w.counter.Add(token); err != nil {
+	if err := w.counter.add(token); err != nil {
 		w.history.refused.Add(1)
-		w.tell(Event{Worker: w.number, Kind: Refused, Token: token, Text: "wakes up and writes: refused, " + err.Error()})
+		w.tell(Refused, "wakes up and writes: refused, %v", err)
 	}
 }
 
-func (r *run) tell(e Event) {
-	e.At = time.Since(r.start)
-	r.mu.Lock()
-	r.told[e.Kind] = true
-	r.mu.Unlock()
-	r.Tell(e)
+func (w *worker) tell(k Kind, format string, args ...any) {
+	w.mu.Lock()
+	w.told[k] = true
+	w.mu.Unlock()
+	w.Tell(Event{time.Since(w.start), w.number, k, fmt.Sprintf(format, args...)})
 }
 
 // complete reports whether everything has happened, and every worker had a turn.

@@ -1,4 +1,4 @@
-package demo_test
+package demo
 
 import (
 	"slices"
@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
+	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
@@ -18,8 +19,8 @@ func TestDemoKeepsItsPromises(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
-			var kinds []demo.Kind
-			v, err := demo.Run(t.Context(), demo.Config{URL: url, Duration: 4 * time.Second, Workers: 5, Tell: func(e demo.Event) {
+			var kinds []Kind
+			v, err := Run(t.Context(), Config{URL: url, Duration: 4 * time.Second, Workers: 5, Tell: func(e Event) {
 				mu.Lock()
 				defer mu.Unlock()
 				if e.Text != "" {
@@ -28,10 +29,10 @@ func TestDemoKeepsItsPromises(t *testing.T) {
 			}})
 			check.Must(t, err == nil && len(v.Broken) <= 0, "Run = %+v, %v, want nothing broken", v, err)
 			// A busy machine may be late with the restart.
-			before := func(a, b demo.Kind) bool { return slices.Index(kinds, a) < slices.Index(kinds, b) }
-			inOrder := before(demo.Crashed, demo.TookOver) && before(demo.Crashed, demo.Restarted) && before(demo.Stalled, demo.Refused)
+			before := func(a, b Kind) bool { return slices.Index(kinds, a) < slices.Index(kinds, b) }
+			inOrder := before(Crashed, TookOver) && before(Crashed, Restarted) && before(Stalled, Refused)
 			slices.Sort(kinds)
-			if want := []demo.Kind{demo.Crashed, demo.TookOver, demo.Restarted, demo.Stalled, demo.Refused}; !slices.Equal(kinds, want) || !inOrder {
+			if want := []Kind{Crashed, TookOver, Restarted, Stalled, Refused}; !slices.Equal(kinds, want) || !inOrder {
 				t.Errorf("what was told: %v, want %v; in order: %t", kinds, want, inOrder)
 			}
 		})
@@ -40,10 +41,29 @@ func TestDemoKeepsItsPromises(t *testing.T) {
 
 func TestCounterRefusesOlderTokens(t *testing.T) {
 	t.Parallel()
-	var c demo.Counter
-	check.Nil(t, "Add(7)", c.Add(7))
-	check.Nil(t, "Add(7) again, as one holder writes many times", c.Add(7))
-	if err := c.Add(6); err == nil || c.Value() != 2 {
-		t.Errorf("Add(6) = %v and the counter is at %d, want an error and 2", err, c.Value())
+	var c counter
+	check.Nil(t, "Add(7)", c.add(7))
+	check.Nil(t, "Add(7) again, as one holder writes many times", c.add(7))
+	if err := c.add(6); err == nil || c.value.Load() != 2 {
+		t.Errorf("Add(6) = %v and the counter is at %d, want an error and 2", err, c.value.Load())
 	}
+}
+
+// TestHoldEndsAtItsDeadline: on a busy machine the end of a hold is noted late. What counts is until
+// when the lease was held.
+func TestHoldEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	client := locktest.Open(t, redlatchtest.Start(t).URL(), redlatch.Options{
+		Lock: redlatch.LockOptions{TTL: 100 * time.Millisecond, Renew: redlatch.Off},
+	})
+	lease := locktest.Lock(t, client.Mutex(Name))
+	var h history
+	end := h.begin(1, 0, lease)
+	h.mu.Lock() // keeps the end from being noted in time
+	<-lease.Context().Done()
+	time.Sleep(50 * time.Millisecond)
+	h.mu.Unlock()
+	end()
+	over := h.holds[0].end
+	check.That(t, over.Equal(lease.Deadline()), "the hold ended %v after the lease", over.Sub(lease.Deadline()))
 }

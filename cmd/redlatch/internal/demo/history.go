@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,22 +41,16 @@ func (h *history) begin(worker, slot int, lease *redlatch.Lease) (end func()) {
 	end = func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if one.end.IsZero() {
-			one.end = heldUntil(lease)
+		if !one.end.IsZero() {
+			return
+		}
+		// On a busy machine, what waits for the lease's context may run much later than it ended.
+		if one.end = time.Now(); lease.Deadline().Before(one.end) {
+			one.end = lease.Deadline()
 		}
 	}
 	context.AfterFunc(lease.Context(), end)
 	return end
-}
-
-// heldUntil returns now, or the end of the lease if that has passed: on a busy machine, what waits
-// for the lease's context may run much later than the lease ended.
-func heldUntil(lease *redlatch.Lease) time.Time {
-	now, deadline := time.Now(), lease.Deadline()
-	if deadline.Before(now) {
-		return deadline
-	}
-	return now
 }
 
 // Verdict is what came of a demo.
@@ -72,12 +67,12 @@ type Verdict struct {
 	Broken []string `json:"broken"` // the invariants that did not hold
 }
 
-func (h *history) verdict(c *Counter, workers int) Verdict {
+func (h *history) verdict(c *counter, workers int) Verdict {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := Verdict{
 		Acquisitions: len(h.holds), StaleWritesRefused: int(h.refused.Load()), TokensMonotonic: true,
-		TakeoverMS: h.takeover.Load(), WritesAccepted: c.Value(), Broken: []string{},
+		TakeoverMS: h.takeover.Load(), WritesAccepted: int(c.value.Load()), Broken: []string{},
 	}
 	each := make([]int, workers+1)
 	for i, one := range h.holds {
@@ -93,68 +88,65 @@ func (h *history) verdict(c *Counter, workers int) Verdict {
 			v.Overlaps++
 		}
 	}
-	v.MinPerWorker, v.MaxPerWorker = each[1], each[1]
-	for _, n := range each[1:] {
-		v.MinPerWorker, v.MaxPerWorker = min(v.MinPerWorker, n), max(v.MaxPerWorker, n)
+	v.MinPerWorker, v.MaxPerWorker = slices.Min(each[1:]), slices.Max(each[1:])
+	wants := func(holds bool, what string) {
+		if !holds {
+			v.Broken = append(v.Broken, what)
+		}
 	}
-	v.judge()
+	wants(v.Acquisitions > 0 && v.MinPerWorker > 0, "every worker acquires")
+	wants(v.Overlaps == 0, fmt.Sprintf("no two workers hold at once (they did %d times)", v.Overlaps))
+	wants(v.TokensMonotonic, "tokens strictly increase")
+	wants(v.TakeoverMS > 0, "the lock of a crashed worker is taken over")
+	wants(v.StaleWritesRefused > 0, "the write of a stalled worker is refused")
 	return v
 }
 
-// judge lists the invariants that did not hold.
-func (v *Verdict) judge() {
-	for _, rule := range []struct {
-		holds bool
-		what  string
-	}{
-		{v.Acquisitions > 0 && v.MinPerWorker > 0, "every worker acquires"},
-		{v.Overlaps == 0, fmt.Sprintf("no two workers hold at once (they did %d times)", v.Overlaps)},
-		{v.TokensMonotonic, "tokens strictly increase"},
-		{v.TakeoverMS > 0, "the lock of a crashed worker is taken over"},
-		{v.StaleWritesRefused > 0, "the write of a stalled worker is refused"},
-	} {
-		if !rule.holds {
-			v.Broken = append(v.Broken, rule.what)
+// count returns how many holds there were, how many at most at the same time, and how many pairs of
+// them that were of one slot.
+func (h *history) count() (all, most, overlaps int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, b := range h.holds {
+		at := 1
+		for _, a := range h.holds[:i] {
+			if a.before(b) {
+				continue
+			}
+			at++
+			if a.slot == b.slot {
+				overlaps++
+			}
 		}
+		most = max(most, at)
 	}
+	return len(h.holds), most, overlaps
 }
 
-// Counter is a resource that checks fencing tokens, as a row with a fence column would. The zero
+// counter is a resource that checks fencing tokens, as a row with a fence column would. The zero
 // value is ready.
-type Counter struct {
-	mu     sync.Mutex // guards what is below
-	value  int
-	newest int64 // token
+type counter struct {
+	mu     sync.Mutex // held by writers
+	value  atomic.Int64
+	newest atomic.Int64 // token
 }
 
-// Add adds one, unless a newer token than this was here before.
-func (c *Counter) Add(token int64) error {
+// add adds one, unless a newer token than this was here before.
+func (c *counter) add(token int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if token < c.newest {
-		return fmt.Errorf("its token is %v older than the newest", time.Duration(c.newest-token)*time.Microsecond)
+	if newest := c.newest.Load(); token < newest {
+		late := time.Duration(newest-token) * time.Microsecond
+		return fmt.Errorf("its token is %v older than the newest", late)
 	}
-	c.newest = token
-	c.value++
+	c.newest.Store(token)
+	c.value.Add(1)
 	return nil
 }
 
 // passes returns when a newer token was here, or ctx is done.
-func (c *Counter) passes(ctx context.Context, token int64) {
-	for ctx.Err() == nil && c.newestToken() <= token {
+func (c *counter) passes(ctx context.Context, token int64) {
+	for ctx.Err() == nil && c.newest.Load() <= token {
 		time.Sleep(time.Millisecond)
 	}
-}
-
-func (c *Counter) newestToken() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.newest
-}
-
-// Value is the number of writes that were accepted.
-func (c *Counter) Value() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.value
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
@@ -19,9 +18,7 @@ type link struct {
 	conn.Conn
 	dead context.Context
 	cut  context.CancelFunc
-
-	mu     sync.Mutex // guards frozen
-	frozen chan struct{}
+	gate chan struct{} // full while the link is frozen; a request passes by filling and emptying it
 }
 
 func dial(url string) (*link, error) {
@@ -33,7 +30,7 @@ func dial(url string) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to Redis: %w: %w", redlatch.ErrUnreachable, err)
 	}
-	l := &link{Conn: c}
+	l := &link{Conn: c, gate: make(chan struct{}, 1)}
 	l.dead, l.cut = context.WithCancel(context.Background())
 	return l, nil
 }
@@ -41,7 +38,8 @@ func dial(url string) (*link, error) {
 // Eval fails once the link is cut, and waits while it is frozen.
 func (l *link) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	select {
-	case <-l.thawed():
+	case l.gate <- struct{}{}:
+		<-l.gate
 	case <-ctx.Done():
 	case <-l.dead.Done():
 	}
@@ -63,27 +61,6 @@ func (l *link) Subscribe(ctx context.Context, channel string, up func(), message
 	return l.Conn.Subscribe(ctx, channel, up, message)
 }
 
-func (l *link) freeze() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.frozen = make(chan struct{})
-}
+func (l *link) freeze() { l.gate <- struct{}{} }
 
-func (l *link) thaw() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	close(l.frozen)
-	l.frozen = nil
-}
-
-// thawed is closed while the link is not frozen.
-func (l *link) thawed() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.frozen != nil {
-		return l.frozen
-	}
-	open := make(chan struct{})
-	close(open)
-	return open
-}
+func (l *link) thaw() { <-l.gate }

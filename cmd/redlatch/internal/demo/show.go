@@ -23,66 +23,71 @@ var Names = []string{"mutex", "slots", "all"}
 // Play shows the scene of that name, or all of them, and returns the promises that were not kept.
 func (s *Show) Play(ctx context.Context, name string, c Config) (broken []string, err error) {
 	if name != "slots" {
-		broken, err = s.mutex(ctx, c)
+		head := fmt.Sprintf("%d workers contend for one lock on %s, for %v; a lease lasts %v",
+			c.Workers, s.Where, c.Duration, TTL(c.Duration))
+		broken, err = s.scene(c, head, func(c Config) (any, string, []string, error) {
+			v, err := Run(ctx, c)
+			return v, v.text(TTL(c.Duration)), v.Broken, err
+		})
 	}
 	if name == "mutex" || err != nil {
 		return broken, err
 	}
-	more, err := s.slots(ctx, c)
+	c.Workers = slotWorkers
+	fmt.Fprintln(s.Out)
+	head := fmt.Sprintf("slots: %s; on %s, for %v", AboutSlots, s.Where, c.Duration)
+	more, err := s.scene(c, head, func(c Config) (any, string, []string, error) {
+		r, err := playSlots(ctx, c)
+		return r, r.text(), r.Broken, err
+	})
 	return append(broken, more...), err
 }
 
-// mutex shows the main scene, and returns the promises that were not kept.
-func (s *Show) mutex(ctx context.Context, c Config) ([]string, error) {
+// scene shows one scene under a head. play returns what came of it, for JSON and in words, and the
+// promises that were not kept.
+func (s *Show) scene(
+	c Config, head string, play func(Config) (came any, text string, broken []string, err error),
+) ([]string, error) {
 	line := newTimeline(s.Out, c.Workers, c.Duration)
-	fmt.Fprintln(s.Out, line.fold(0, fmt.Sprintf("%d workers contend for one lock on %s, for %v; a lease lasts %v",
-		c.Workers, s.Where, c.Duration, TTL(c.Duration))))
+	fmt.Fprintln(s.Out, line.fold(0, head))
 	c.Tell = line.tell
 	stop := line.start()
-	verdict, err := Run(ctx, c)
+	came, text, broken, err := play(c)
 	stop()
 	if err != nil {
 		return nil, err
 	}
 	fmt.Fprintln(s.Out)
-	for row := range strings.Lines(verdictText(verdict, TTL(c.Duration))) {
+	for row := range strings.Lines(text) {
 		fmt.Fprint(s.Out, line.fold(25, strings.TrimSuffix(row, "\n")))
 	}
 	if s.JSON != nil {
-		err = s.JSON(verdict)
+		err = s.JSON(came)
 	}
-	return verdict.Broken, err
+	return broken, err
 }
 
-// slots shows the other one.
-func (s *Show) slots(ctx context.Context, c Config) ([]string, error) {
-	line := newTimeline(s.Out, slotWorkers, c.Duration)
-	fmt.Fprintln(s.Out, "\n"+line.fold(0, fmt.Sprintf("slots: %s; on %s, for %v", AboutSlots, s.Where, c.Duration)))
-	c.Tell = line.tell
-	stop := line.start()
-	report, err := playSlots(ctx, c)
-	stop()
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintln(s.Out)
-	for _, what := range slices.Sorted(maps.Keys(report.Counts)) {
-		fmt.Fprintf(s.Out, "  %-22s %d\n", strings.ReplaceAll(what, "_", " "), report.Counts[what])
-	}
-	for _, promise := range report.Kept {
-		fmt.Fprint(s.Out, line.fold(25, fmt.Sprintf("  %-22s %s", "kept", promise)))
-	}
-	for _, promise := range report.Broken {
-		fmt.Fprint(s.Out, line.fold(25, fmt.Sprintf("  %-22s %s", "BROKEN", promise)))
-	}
-	if s.JSON != nil {
-		err = s.JSON(report)
-	}
-	return report.Broken, err
+// row returns a line of what came of a scene.
+func row(what, format string, args ...any) string {
+	return fmt.Sprintf("  %-22s %s\n", what, fmt.Sprintf(format, args...))
 }
 
-// verdictText is the verdict for people.
-func verdictText(v Verdict, ttl time.Duration) string {
+// text is the report for people.
+func (p Report) text() (text string) {
+	for _, what := range slices.Sorted(maps.Keys(p.Counts)) {
+		text += row(strings.ReplaceAll(what, "_", " "), "%d", p.Counts[what])
+	}
+	for _, promise := range p.Kept {
+		text += row("kept", "%s", promise)
+	}
+	for _, promise := range p.Broken {
+		text += row("BROKEN", "%s", promise)
+	}
+	return text
+}
+
+// text is the verdict for people.
+func (v Verdict) text(ttl time.Duration) string {
 	monotonic := "strictly increasing"
 	if !v.TokensMonotonic {
 		monotonic = "NOT increasing"
@@ -90,9 +95,6 @@ func verdictText(v Verdict, ttl time.Duration) string {
 	takeover := "none was needed"
 	if v.TakeoverMS > 0 {
 		takeover = fmt.Sprintf("%dms after the crash; its lease lasted %v", v.TakeoverMS, ttl)
-	}
-	row := func(what, format string, args ...any) string {
-		return fmt.Sprintf("  %-22s %s\n", what, fmt.Sprintf(format, args...))
 	}
 	return row("acquisitions", "%d", v.Acquisitions) +
 		row("overlaps", "%d: how often two workers held the lock at once", v.Overlaps) +

@@ -63,9 +63,7 @@ func (t *timeline) tell(e Event) {
 	defer t.mu.Unlock()
 	i := e.Worker - 1
 	switch e.Kind {
-	case Acquired:
-		t.turns[i]++
-	case TookOver:
+	case Acquired, TookOver:
 		t.turns[i]++
 	case Crashed:
 		t.state[i] = t.cell(terminal.Red, "X")
@@ -73,7 +71,6 @@ func (t *timeline) tell(e Event) {
 		t.state[i] = t.cell(terminal.Yellow, "z")
 	case Restarted, Refused:
 		t.state[i] = ""
-	case Released:
 	}
 	if e.Text != "" {
 		mark := "> "
