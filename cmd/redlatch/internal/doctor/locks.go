@@ -30,7 +30,7 @@ func (v *visit) cluster(ctx context.Context, n *node) {
 		v.report(Finding{n.addr, "cluster", Warning, "CLUSTER INFO cannot be read: " + clean(err), "permit +cluster|info"})
 		return
 	}
-	state := lines(text)
+	state := pairs(text, "\n", ":")
 	f := Finding{n.addr, "cluster", OK, fmt.Sprintf("state %s, %s of 16384 slots, %s of them failing",
 		state["cluster_state"], state["cluster_slots_assigned"], state["cluster_slots_fail"]), ""}
 	if state["cluster_state"] != "ok" || state["cluster_slots_assigned"] != "16384" || state["cluster_slots_fail"] != "0" {
@@ -113,7 +113,7 @@ func (v *visit) rights(ctx context.Context, n *node) {
 	if len(ofJournal) > 0 {
 		v.report(Finding{
 			n.addr, "journal", Note, "not permitted in scripts: " + strings.Join(ofJournal, ", "),
-			"what happens is not noted for `redlatch log`, and all else works; " + v.permit(),
+			"what happens is not noted for `redlatch log`, and all else works; " + permit,
 		})
 	}
 	if len(refused) > 0 {
@@ -124,14 +124,13 @@ func (v *visit) rights(ctx context.Context, n *node) {
 }
 
 // permit is the advice for a user without the rights.
-func (v *visit) permit() string {
-	return "`redlatch doctor --acl` prints the line that gives the rights"
-}
+const permit = "`redlatch doctor --acl` prints the line that gives the rights"
 
 // lacks reports that the user lacks rights without which redlatch cannot be used.
 func (v *visit) lacks(n *node, what string) {
 	v.faulty = true
-	v.report(Finding{n.addr, "rights", Fault, fmt.Sprintf("the user %s may not do what redlatch does: %s", cmp.Or(v.user, "default"), what), v.permit()})
+	user := cmp.Or(v.user, "default")
+	v.report(Finding{n.addr, "rights", Fault, "the user " + user + " may not do what redlatch does: " + what, permit})
 }
 
 // listening publishes something and listens for it; on a sharded channel, as in a cluster from
@@ -140,50 +139,36 @@ func (v *visit) listening(ctx context.Context, n *node, sharded bool) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	channel := keys.Grants(v.Prefix, "doctor-"+rand.Text())
-	heard := make(chan struct{}, 1)
-	up := make(chan struct{}, 1)
-	ended := make(chan error, 1)
-	subscribe, publish, permit := n.conn.Subscribe, "PUBLISH", "+subscribe, +publish"
-	what := "messages"
+	subscribe, publish, rights, what := n.conn.Subscribe, "PUBLISH", "+subscribe, +publish", "messages"
 	if sharded {
-		subscribe, publish, permit = n.conn.SubscribeSharded, "SPUBLISH", "+ssubscribe, +sunsubscribe, +spublish"
-		what = "sharded messages"
+		subscribe, publish, what = n.conn.SubscribeSharded, "SPUBLISH", "sharded messages"
+		rights = "+ssubscribe, +sunsubscribe, +spublish"
+	}
+	up, heard := make(chan struct{}, 1), make(chan error, 1)
+	hears := func(err error) { // the first that is heard counts
+		select {
+		case heard <- err:
+		default:
+		}
+	}
+	go func() {
+		defer close(up)
+		hears(subscribe(ctx, channel, func() { up <- struct{}{} }, func(string) { hears(nil) }))
+	}()
+	<-up
+	hello := conn.NewScript("doctor publish", "return redis.call('"+publish+"', KEYS[1], 'hello')")
+	if r := n.conn.Eval(ctx, conn.Call{Script: hello, Keys: []string{channel}})[0]; r.Err != nil {
+		hears(r.Err)
 	}
 	f := Finding{n.addr, "publish", OK, what + " arrive", ""}
-	go func() {
-		ended <- subscribe(ctx, channel, func() { up <- struct{}{} }, func(string) {
-			select {
-			case heard <- struct{}{}:
-			default:
-			}
-		})
-	}()
-	trouble := func(err error) {
+	if err := <-heard; err != nil {
 		f.Level, f.Found = Warning, "no "+what+" arrive: "+clean(err)
 		f.Advice = "waiting works all the same, by asking at each heartbeat, or four times a second without a subscription"
 		if retry.Says(err, "NOPERM") {
-			f.Advice += "; to wait without asking, permit " + permit + " and the channels; " + v.permit()
+			f.Advice += "; to wait without asking, permit " + rights + " and the channels; " + permit
 		}
-	}
-	select {
-	case <-up:
-		hello := conn.NewScript("doctor publish", "return redis.call('"+publish+"', KEYS[1], 'hello')")
-		if r := n.conn.Eval(ctx, conn.Call{Script: hello, Keys: []string{channel}})[0]; r.Err != nil {
-			trouble(r.Err)
-			break
-		}
-		select {
-		case <-heard:
-		case <-ctx.Done():
-			trouble(ctx.Err())
-		}
-	case err := <-ended:
-		trouble(err)
-	case <-ctx.Done():
-		trouble(ctx.Err())
 	}
 	v.report(f)
-	cancel()
 }
 
 // epochs asks a node of a quorum for its right to vote.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,17 +85,15 @@ redis.pcall('DEL', text, set, bits)
 return found
 `)
 
-// need is something that redlatch needs of a server, and what is missing without it.
-type need struct {
+const unusable = "redlatch cannot be used on this server"
+
+// needs are what redlatch needs of a server, and what is missing without it.
+var needs = []struct {
 	ability string // as abilities names it
 	what    string
 	level   Level
 	cost    string
-}
-
-const unusable = "redlatch cannot be used on this server"
-
-var needs = []need{
+}{
 	{"time", "TIME in scripts", Fault, unusable + ": expiries and the order of waiters go by the server's clock"},
 	{"expiry", "keys that expire by the millisecond", Fault, unusable + ": a crashed holder would keep its lock"},
 	{"numbers", "numbers in scripts keep their digits", Fault, unusable + ": tokens would not be in order"},
@@ -160,8 +159,10 @@ func (v *visit) abilities(ctx context.Context, n *node, cluster bool) bool {
 	}
 	r := n.conn.Eval(ctx, call)[0]
 	if r.Err != nil {
-		f := Finding{n.addr, "scripts", Fault, "scripts cannot be run: " + clean(r.Err), unusable + " unless its user may run them: " + v.permit()}
-		v.report(f)
+		v.report(Finding{
+			n.addr, "scripts", Fault, "scripts cannot be run: " + clean(r.Err),
+			unusable + " unless its user may run them: " + permit,
+		})
 		return false
 	}
 	wrong := make(map[string]string)
@@ -199,28 +200,25 @@ var writer = conn.NewScript("doctor write", `redis.call('SET', KEYS[1], ARGV[1],
 return 1
 `)
 
+var remover = conn.NewScript("doctor delete", "return redis.call('DEL', KEYS[1])")
+
 // isolation reports whether a script sees what another one writes while it runs.
 func (v *visit) isolation(ctx context.Context, n, other *node) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	key := keys.Grants(v.Prefix, "doctor-"+rand.Text())
 	var writes atomic.Int64
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+	var enough atomic.Bool
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for i := 0; !enough.Load(); i++ {
 			r := other.conn.Eval(ctx, conn.Call{Script: writer, Keys: []string{key}, Args: []string{strconv.Itoa(i)}})[0]
 			if r.Err != nil {
 				return
 			}
 			writes.Add(1)
 		}
-	}()
+	})
 	f := Finding{n.addr, "isolation", OK, "", ""}
 	for range 5 {
 		r := n.conn.Eval(ctx, conn.Call{Script: reader, Keys: []string{key}, Args: []string{strconv.Itoa(reads)}})[0]
@@ -235,9 +233,9 @@ func (v *visit) isolation(ctx context.Context, n, other *node) {
 			break
 		}
 	}
-	close(stop)
-	<-stopped
-	n.conn.Eval(ctx, conn.Call{Script: conn.NewScript("doctor delete", "return redis.call('DEL', KEYS[1])"), Keys: []string{key}})
+	enough.Store(true)
+	writing.Wait()
+	n.conn.Eval(ctx, conn.Call{Script: remover, Keys: []string{key}})
 	switch {
 	case f.Found == "" && writes.Load() == 0:
 		f.Level, f.Found, f.Advice = Warning, "not found out: no script ran beside another", "try again"

@@ -23,7 +23,7 @@ func (v *visit) server(ctx context.Context, n *node, cluster bool) {
 		v.report(Finding{n.addr, "info", Warning, "INFO cannot be read: " + clean(err), "permit +info, for this examination at least"})
 		return
 	}
-	n.info = lines(text)
+	n.info = pairs(text, "\n", ":")
 	v.version(n)
 	v.role(n, cluster)
 	if n.info["role"] == "master" {
@@ -37,13 +37,12 @@ func (v *visit) server(ctx context.Context, n *node, cluster bool) {
 // server answers.
 func (v *visit) roundTrip(ctx context.Context, n *node) bool {
 	var times []time.Duration
-	best := time.Duration(0)
 	for range 9 {
 		sent := time.Now()
 		m, err := n.ask(ctx, "TIME")
 		took := time.Since(sent)
 		if retry.Says(err, "NOPERM") { // it was reached
-			v.report(Finding{n.addr, "round trip", Warning, "not measured: " + clean(err), v.permit()})
+			v.report(Finding{n.addr, "round trip", Warning, "not measured: " + clean(err), permit})
 			return true
 		}
 		if err != nil {
@@ -55,12 +54,12 @@ func (v *visit) roundTrip(ctx context.Context, n *node) bool {
 			seconds, _ := strconv.ParseInt(parts[0], 10, 64)
 			micros, _ := strconv.ParseInt(parts[1], 10, 64)
 			v.offset[n.addr] = time.Unix(seconds, micros*1000).Sub(sent.Add(took / 2))
-			best = took
 		}
 		times = append(times, took)
 	}
 	slices.Sort(times)
-	f := Finding{n.addr, "round trip", OK, fmt.Sprintf("%v, at best %v; the TTL is %v", round(times[4]), round(best), v.TTL), ""}
+	f := Finding{n.addr, "round trip", OK, "", ""}
+	f.Found = fmt.Sprintf("%v, at best %v; the TTL is %v", round(times[4]), round(times[0]), v.TTL)
 	switch advice := "use a longer TTL, or a server that is nearer"; {
 	case times[4] > time.Second:
 		f.Level, f.Advice = Fault, "no request is answered within a third of its time limit, 1s by default: use a server that is nearer, or a longer RequestTimeout"
@@ -170,7 +169,7 @@ func (v *visit) replicas(ctx context.Context, n *node) {
 		if !told {
 			break // whatever the number says
 		}
-		replica := fields(text)
+		replica := pairs(text, ",", "=")
 		at, _ := strconv.ParseInt(replica["offset"], 10, 64)
 		f := Finding{n.addr, "replicas", OK, fmt.Sprintf("%s:%s %s, %d bytes and %ss behind", replica["ip"], replica["port"], replica["state"],
 			max(0, written-at), cmp.Or(replica["lag"], "?")), ""}
@@ -198,23 +197,13 @@ func (v *visit) replicas(ctx context.Context, n *node) {
 	v.report(f)
 }
 
-// lines reads "a:b", a line each.
-func lines(text string) map[string]string {
+// pairs reads names and values, each pair with a text between the two, and another behind it.
+func pairs(text, behind, between string) map[string]string {
 	all := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			all[key] = value
+	for pair := range strings.SplitSeq(text, behind) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(pair), between); ok {
+			all[name] = value
 		}
-	}
-	return all
-}
-
-// fields reads "a=b,c=d".
-func fields(text string) map[string]string {
-	all := make(map[string]string)
-	for part := range strings.SplitSeq(text, ",") {
-		key, value, _ := strings.Cut(part, "=")
-		all[key] = value
 	}
 	return all
 }

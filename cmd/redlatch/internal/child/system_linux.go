@@ -12,7 +12,14 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/pace"
 )
+
+// attributes make the kernel kill the command when this program dies. It forgets that when the
+// command is one that changes its user (setuid), and what the command starts in turn is not
+// covered; see the guard for that.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 // orphanAge is for how long a process stays a zombie before it is taken for an orphan: a child of
 // this program's own is waited for at once.
@@ -27,32 +34,22 @@ func adoptOrphans(ours ...int) (stop func()) {
 		return func() {}
 	}
 	ended := make(chan os.Signal, 1)
+	ended <- syscall.SIGCHLD // some may have ended before
 	signal.Notify(ended, syscall.SIGCHLD)
-	done, over := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(over)
-		look := time.NewTimer(0) // some may have ended before
-		defer look.Stop()
-		seen := make(map[int]bool)
-		for {
-			select {
-			case <-done:
+	var seen map[int]bool
+	end := pace.Every(0, orphanAge, func() {
+		select {
+		case <-ended:
+		default:
+			if len(seen) == 0 {
 				return
-			case <-ended:
-				if len(seen) == 0 { // else a look is due
-					look.Reset(0)
-				}
-			case <-look.C:
-				if seen = reapAgain(seen, ours); len(seen) > 0 {
-					look.Reset(orphanAge)
-				}
 			}
 		}
-	}()
+		seen = reapAgain(seen, ours)
+	})
 	return func() {
 		signal.Stop(ended)
-		close(done)
-		<-over
+		end()
 	}
 }
 
