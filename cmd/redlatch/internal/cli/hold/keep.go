@@ -51,7 +51,9 @@ func (k *keeper) keep() (child.Status, error) {
 		if cause := k.doomed(); cause != nil {
 			return k.stop(cause), cause
 		}
-		k.child.Expect(k.until())
+		if !k.warn {
+			k.child.Expect(k.lease.Deadline())
+		}
 		if k.child.Resume() {
 			k.app.Say("the command cannot be suspended while it holds %q", k.name)
 		}
@@ -83,14 +85,6 @@ func (k *keeper) patience() time.Duration {
 		patience = min(patience, k.lock.MaxHold-time.Since(k.began))
 	}
 	return patience
-}
-
-// until is when the guard is to kill the command, if it runs on.
-func (k *keeper) until() time.Time {
-	if k.warn {
-		return time.Now().Add(forever)
-	}
-	return k.lease.Deadline()
 }
 
 // forever is longer than any command runs.

@@ -183,12 +183,15 @@ func (r *run) run(ctx context.Context) error {
 	// First, so that nobody waits in line for a command that is not there.
 	path, err := findCommand(r.argv[0])
 	if err != nil {
-		return r.unused(err)
+		if r.target.adopted != "" {
+			err.Hint = "the text was not used: `redlatch unlock TEXT` releases its lease, which else lasts until its TTL has passed"
+		}
+		return err
 	}
 	r.app.InBackground()
-	client, err := r.app.Open(ctx, r.options("redlatch "+r.verb+" "+filepath.Base(path)))
-	if err != nil {
-		return err
+	client, failed := r.app.Open(ctx, r.options("redlatch "+r.verb+" "+filepath.Base(path)))
+	if failed != nil {
+		return failed
 	}
 	defer func() {
 		if !r.cutOff { // else there is nobody to say goodbye to, and whoever waits for this program need not wait for that
@@ -252,16 +255,8 @@ func labelled(labels []string) map[string]string {
 	return all
 }
 
-// unused adds to the error of a command that cannot be started what has become of the text.
-func (r *run) unused(err error) error {
-	if f, ok := errors.AsType[*exit.Error](err); ok && r.target.adopted != "" {
-		f.Hint = "the text was not used: `redlatch unlock TEXT` releases its lease, which else lasts until its TTL has passed"
-	}
-	return err
-}
-
 // findCommand is the file that a shell would run.
-func findCommand(name string) (string, error) {
+func findCommand(name string) (string, *exit.Error) {
 	path, err := exec.LookPath(name)
 	switch {
 	case err == nil:
@@ -274,7 +269,7 @@ func findCommand(name string) (string, error) {
 	return "", cannotRun(name, err)
 }
 
-func cannotRun(name string, err error) error {
+func cannotRun(name string, err error) *exit.Error {
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // the name is in our own words
 	}
@@ -402,7 +397,11 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 		}
 		return err
 	}
-	c, err := child.Start(r.command(h, path), r.will(h), lease.Deadline())
+	warn, deadline := r.onLoss == "warn", lease.Deadline()
+	if warn {
+		deadline = time.Now().Add(forever)
+	}
+	c, err := child.Start(r.command(h, path), r.will(h), deadline)
 	if err != nil {
 		_ = h.release(ctx) // if it fails, it expires
 		if errors.Is(err, child.ErrGuard) {
@@ -411,8 +410,7 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 		return cannotRun(r.argv[0], err)
 	}
 	r.app.Emit(talk.Event{Event: "start", Name: r.name, PID: c.PID(), Command: r.argv})
-	k := keeper{run: r, lease: lease, child: c, signals: signals, began: time.Now()}
-	k.warn = r.onLoss == "warn"
+	k := keeper{run: r, lease: lease, child: c, signals: signals, began: time.Now(), warn: warn}
 	status, cause := k.keep()
 	c.Close()
 	if c.Overdue() {

@@ -26,27 +26,26 @@ import (
 
 // web is what the flags of `redlatch web` say.
 type web struct {
-	listen, path, users   string
-	cert, key             string
-	hosts, patterns       []string
-	allowRelease, gallery bool
-	interval              time.Duration
+	redlatchweb.Options
+	listen, path, users string
+	cert, key           string
+	gallery             bool
 }
 
 // WebCommand returns the command that serves the dashboard, which a small build lacks.
 func WebCommand(a *app.App) *cobra.Command {
-	w := web{listen: "127.0.0.1:8421", interval: time.Second}
+	w := web{listen: "127.0.0.1:8421"}
 	cmd := app.Command("web", app.Nothing, func(cmd *cobra.Command, _ []string) error { return w.serve(cmd.Context(), a) })
 	flags := cmd.Flags()
 	flags.StringVar(&w.listen, "listen", w.listen, "`ADDRESS` to listen on; port 0 for any")
 	flags.StringVar(&w.users, "users", "", "`FILE` with a line user:password for each viewer")
 	flags.StringVar(&w.cert, "tls-cert", "", "PEM `FILE` with the certificate")
 	flags.StringVar(&w.key, "tls-key", "", "PEM `FILE` with its key")
-	flags.StringArrayVar(&w.hosts, "host", nil, "`NAME` by which browsers may ask, beside those of this machine; may be repeated")
+	flags.StringArrayVar(&w.Hosts, "host", nil, "`NAME` by which browsers may ask, beside those of this machine; may be repeated")
 	flags.StringVar(&w.path, "path", "", "`PATH` under which a proxy passes requests on, if it leaves it in them")
-	flags.BoolVar(&w.allowRelease, "allow-release", false, "let viewers take locks by force")
-	flags.StringArrayVar(&w.patterns, "pattern", nil, "`PATTERN` of names that /metrics tells by itself; may be repeated (default all names)")
-	flags.DurationVar(&w.interval, "interval", w.interval, "the shortest time between two looks at Redis")
+	flags.BoolVar(&w.AllowRelease, "allow-release", false, "let viewers take locks by force")
+	flags.StringArrayVar(&w.Patterns, "pattern", nil, "`PATTERN` of names that /metrics tells by itself; may be repeated (default all names)")
+	flags.DurationVar(&w.Interval, "interval", time.Second, "the shortest time between two looks at Redis")
 	flags.BoolVar(&w.gallery, "gallery", false, "show every state of the dashboard with made-up locks")
 	return cmd
 }
@@ -62,11 +61,9 @@ func (w web) serve(ctx context.Context, a *app.App) error {
 		return w.show(ctx, a, redlatchweb.Gallery(), users)
 	}
 	return a.Connect(ctx, redlatch.Options{Journal: a.Noting()}, func(client *redlatch.Client) error {
-		h, err := redlatchweb.New(client, redlatchweb.Options{
-			AllowRelease: w.allowRelease, Hosts: w.hosts, Patterns: w.patterns, Interval: w.interval,
-			Log:    webLog(a),
-			Doctor: func(ctx context.Context) ([]redlatchweb.Finding, error) { return findings(ctx, a) },
-		})
+		w.Log = webLog(a)
+		w.Doctor = func(ctx context.Context) ([]redlatchweb.Finding, error) { return findings(ctx, a) }
+		h, err := redlatchweb.New(client, w.Options)
 		if err != nil {
 			return err
 		}
@@ -110,7 +107,7 @@ func (w web) show(ctx context.Context, a *app.App, d dashboard, users map[string
 	if err := a.Answer("%s://%s%s/\n", scheme, listener.Addr(), strings.TrimSuffix(w.under(), "/")); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if !w.gallery && !w.allowRelease {
+	if !w.gallery && !w.AllowRelease {
 		a.Say("serving until INT or TERM; viewers change nothing")
 	} else {
 		a.Say("serving until INT or TERM")
@@ -158,13 +155,13 @@ func (w web) check() (map[string]string, error) {
 		return nil, err
 	}
 	switch {
-	case w.interval < 100*time.Millisecond:
-		return nil, exit.Usagef("", "--interval is %v: it must be 100ms or more", w.interval)
+	case w.Interval < 100*time.Millisecond:
+		return nil, exit.Usagef("", "--interval is %v: it must be 100ms or more", w.Interval)
 	case w.under() != path.Clean(w.under()) || w.under() != (&url.URL{Path: w.under()}).EscapedPath():
 		return nil, exit.Usagef("a path such as /locks", "--path %q is no clean path", w.path)
 	case (w.cert == "") != (w.key == ""):
 		return nil, exit.Usagef("", "--tls-cert and --tls-key go together")
-	case w.gallery && (w.allowRelease || len(w.patterns) > 0):
+	case w.gallery && (w.AllowRelease || len(w.Patterns) > 0):
 		return nil, exit.Usagef("", "--gallery shows made-up locks: it goes with neither --allow-release nor --pattern")
 	case w.users != "":
 		return readUsers(w.users)
@@ -183,16 +180,16 @@ func readUsers(file string) (map[string]string, error) {
 		return nil, exit.Usagef("", "--users: %w", err)
 	}
 	users := make(map[string]string)
-	n := 0
-	for line := range strings.Lines(string(text)) {
-		n++
-		line = strings.TrimRight(line, "\r\n")
+	for n, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimRight(line, "\r")
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
 		user, password, ok := strings.Cut(line, ":")
 		if !ok || user == "" || password == "" {
-			return nil, exit.Usagef("each line is user:password", "--users: line %d of %s is neither that nor a comment", n, file) // without the line, which may be a password
+			// Without the line, which may be a password.
+			return nil, exit.Usagef("each line is user:password",
+				"--users: line %d of %s is neither that nor a comment", n+1, file)
 		}
 		users[user] = password
 	}

@@ -33,6 +33,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchweb"
 )
 
+var often = redlatchweb.Options{Interval: 100 * time.Millisecond}
+
 // TestStalledRequestEnds has a viewer without a password announce a body, and send none: the connection
 // ends all the same.
 func TestStalledRequestEnds(t *testing.T) {
@@ -63,7 +65,7 @@ func TestOpenAddressesNeedPasswords(t *testing.T) {
 		"localhost.locks.example:0": false, "[fe80::1%lo]:0": false, "2130706433:0": false, "127.1:0": false,
 	} {
 		for _, gallery := range []bool{false, true} {
-			if _, err := (web{listen: listen, gallery: gallery, interval: time.Second}).check(); (err == nil) != ok {
+			if _, err := (web{listen: listen, gallery: gallery, Options: often}).check(); (err == nil) != ok {
 				t.Errorf("--listen %s: %v", listen, err)
 			}
 		}
@@ -77,7 +79,7 @@ func TestPathIsClean(t *testing.T) {
 		"": true, "/": true, "locks": true, "/locks/": true, "/ops/locks": true,
 		"http://x/y": false, "..": false, "/a/../b": false, "a//b": false, "a?b": false, "a#b": false, "a b": false, "a%2fb": false,
 	} {
-		if _, err := (web{listen: "127.0.0.1:0", path: path, interval: time.Second}).check(); (err == nil) != ok {
+		if _, err := (web{listen: "127.0.0.1:0", path: path, Options: often}).check(); (err == nil) != ok {
 			t.Errorf("--path %q: %v", path, err)
 		}
 	}
@@ -126,7 +128,7 @@ func TestPairsThatAreNone(t *testing.T) {
 	for want, pair := range map[string][2]string{
 		"go together": {cert, ""}, "/none: no such file": {cert, "/none"}, "failed to find any PEM data in certificate": {junk, key}, "switched": {key, key}, "does not match": {cert, other},
 	} {
-		w := web{listen: "127.0.0.1:0", gallery: true, interval: time.Second, cert: pair[0], key: pair[1]}
+		w := web{listen: "127.0.0.1:0", gallery: true, Options: often, cert: pair[0], key: pair[1]}
 		err := w.serve(t.Context(), &app.App{Streams: &talk.Streams{Stdout: io.Discard, Stderr: io.Discard}})
 		check.That(t, err != nil && strings.Contains(err.Error(), want) && strings.Contains(err.Error(), "--tls-cert and --tls-key"), "with %q: %v, want %q", pair, err, want)
 	}
@@ -143,8 +145,8 @@ func TestNoPasswordIsTold(t *testing.T) {
 	var stderr said
 	a := &app.App{Streams: &talk.Streams{Stdout: stdout, Stderr: &stderr}, Redis: []string{"redis://me:hush'hush@" + redis.Addr()}, Prefix: app.DefaultPrefix}
 	w := web{
-		listen: "127.0.0.1:0", interval: 100 * time.Millisecond, cert: cert, key: key, users: written(t, "users", []byte("ann:hushann\n")),
-		allowRelease: true, hosts: []string{"example.com"},
+		listen: "127.0.0.1:0", cert: cert, key: key, users: written(t, "users", []byte("ann:hushann\n")),
+		Options: redlatchweb.Options{Interval: often.Interval, AllowRelease: true, Hosts: []string{"example.com"}},
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -134,24 +134,20 @@ func millis(d time.Duration) *int64 {
 	return new(d.Milliseconds())
 }
 
-// deadlockJSON is a deadlock as `ls --deadlocks --json` prints it.
-type deadlockJSON struct {
-	Waiters []blockedJSON `json:"waiters"`
-}
-
+// blockedJSON is a waiter of a deadlock.
 type blockedJSON struct {
 	Lock string `json:"lock"`
 	Kind string `json:"kind"`
 	waiterJSON
 }
 
-// DeadlockJSON returns a deadlock as JSON has it.
+// DeadlockJSON returns a deadlock as `ls --deadlocks --json` prints it.
 func DeadlockJSON(d redlatch.Deadlock) any {
-	out := deadlockJSON{Waiters: make([]blockedJSON, len(d.Waiters))}
+	waiters := make([]blockedJSON, len(d.Waiters))
 	for i, w := range d.Waiters {
-		out.Waiters[i] = blockedJSON{w.Lock, w.Kind, newWaiterJSON(w.Waiter)}
+		waiters[i] = blockedJSON{w.Lock, w.Kind, newWaiterJSON(w.Waiter)}
 	}
-	return out
+	return map[string]any{"waiters": waiters}
 }
 
 // entryJSON is an entry as `log --json` prints it. help/log.txt documents it.

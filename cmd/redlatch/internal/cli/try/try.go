@@ -6,12 +6,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
 )
 
 // Commands returns them.
 func Commands(a *app.App) []*cobra.Command {
+	work := func(*cobra.Command, []string) error { return verify.Work(a.Stdin, a.Stdout) }
+	guard := func(*cobra.Command, []string) error { return verify.Guard(a.Stdin) }
 	return []*cobra.Command{
-		newDemoCommand(a), newDevCommand(a),
-		newVerifyCommand(a), newVerifyWorkerCommand(a), newVerifyGuardCommand(a),
+		newDemoCommand(a), newDevCommand(a), newVerifyCommand(a),
+		// These two are not for people.
+		app.Hidden(verify.WorkerArg, "Take turns with locks (started by `redlatch verify`)", work),
+		app.Hidden(verify.GuardArg, "Clean up after `redlatch verify` (started by it)", guard),
 	}
 }

@@ -57,15 +57,12 @@ func newVerifyCommand(a *app.App) *cobra.Command {
 
 // faultNames lists the faults, those that want --disrupt last.
 func faultNames() string {
-	var mild, rough []string
+	names := make(map[bool][]string)
 	for _, f := range verify.Faults() {
-		if f.Disrupt {
-			rough = append(rough, f.Name)
-		} else {
-			mild = append(mild, f.Name)
-		}
+		names[f.Disrupt] = append(names[f.Disrupt], f.Name)
 	}
-	return strings.Join(mild, ", ") + "; with --disrupt also " + strings.Join(rough, ", ")
+	mild, rough := strings.Join(names[false], ", "), strings.Join(names[true], ", ")
+	return mild + "; with --disrupt also " + rough
 }
 
 // check refuses what makes no sense.
@@ -200,18 +197,4 @@ func (l *liveLine) end() {
 	if l.terminal && l.begun {
 		fmt.Fprintln(l.out)
 	}
-}
-
-// newVerifyWorkerCommand is a worker of `redlatch verify`, newVerifyGuardCommand what cleans up after
-// it. They are not for people.
-func newVerifyWorkerCommand(a *app.App) *cobra.Command {
-	return app.Hidden(verify.WorkerArg, "Take turns with locks (started by `redlatch verify`)", func(*cobra.Command, []string) error {
-		return verify.Work(a.Stdin, a.Stdout)
-	})
-}
-
-func newVerifyGuardCommand(a *app.App) *cobra.Command {
-	return app.Hidden(verify.GuardArg, "Clean up after `redlatch verify` (started by it)", func(*cobra.Command, []string) error {
-		return verify.Guard(a.Stdin)
-	})
 }
