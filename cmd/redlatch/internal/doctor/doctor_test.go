@@ -48,17 +48,14 @@ func (all findings) want(t *testing.T, check string, level doctor.Level, words .
 	t.Errorf("no %s about %s with %q among\n%+v", level, check, words, all)
 }
 
-func (all findings) wantNoFault(t *testing.T) {
-	t.Helper()
-	for _, f := range all {
-		check.That(t, f.Level != doctor.Fault, "%+v, want no fault", f)
-	}
-}
+// worse are the levels of what is not as it should be.
+var worse = []doctor.Level{doctor.Note, doctor.Warning, doctor.Fault}
 
-func (all findings) wantOK(t *testing.T) {
+// wantNo checks that no finding has one of these levels.
+func (all findings) wantNo(t *testing.T, levels ...doctor.Level) {
 	t.Helper()
 	for _, f := range all {
-		check.That(t, f.Level == doctor.OK, "%+v, want ok", f)
+		check.That(t, !slices.Contains(levels, f.Level), "%+v, want none of %v", f, levels)
 	}
 }
 
@@ -66,7 +63,7 @@ func TestHealthy(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes")
 	all := examine(t, s.URL())
-	all.wantOK(t)
+	all.wantNo(t, worse...)
 	for _, check := range []string{"round trip", "version", "role", "eviction", "persistence", "replicas", "rights", "publish", "clock", "locks", "deadlocks"} {
 		all.want(t, check, doctor.OK)
 	}
@@ -137,19 +134,19 @@ func TestRights(t *testing.T) {
 	lines := check.Value(doctor.Access(doctor.Options{URLs: []string{as("bob")}, Prefix: prefix})).OK(t)
 	check.Must(t, len(lines) == 1 && strings.HasPrefix(lines[0], "ACL SETUSER bob ~"), "Access = %q", lines)
 	s.Do(strings.Fields(lines[0])...)
-	examine(t, as("bob")).wantNoFault(t)
+	examine(t, as("bob")).wantNo(t, doctor.Fault)
 
 	s.AllowUser("redlatch", append([]string{"on", ">hush"}, access.Rules(prefix, false)...)...)
 	all = examine(t, as("redlatch"))
-	all.wantNoFault(t)
+	all.wantNo(t, doctor.Fault)
 	all.want(t, "publish", doctor.OK)
 	all.want(t, "locks", doctor.OK)
-	probe(t, as("redlatch")).wantOK(t)
+	probe(t, as("redlatch")).wantNo(t, worse...)
 
 	// One without the right to write the journal can do all else.
 	s.AllowUser("redlatch", append(append([]string{"on", ">hush"}, access.Rules(prefix, false)...), "-xadd")...)
 	all = examine(t, as("redlatch"))
-	all.wantNoFault(t)
+	all.wantNo(t, doctor.Fault)
 	all.want(t, "journal", doctor.Note, "xadd", "redlatch doctor --acl")
 	all.want(t, "rights", doctor.OK)
 }
@@ -202,10 +199,10 @@ func TestCluster(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3)
 	where := "redis+cluster://" + nodes[0].Addr()
 	all := examine(t, where)
-	all.wantNoFault(t)
+	all.wantNo(t, doctor.Fault)
 	all.want(t, "cluster", doctor.OK, "state ok", "16384")
 	all = probe(t, where)
-	all.wantNoFault(t)
+	all.wantNo(t, doctor.Fault)
 	all.want(t, "publish", doctor.OK, "messages arrive")
 	for _, node := range nodes {
 		locktest.Eventually(t, node.Addr()+" notices that a slot has no node", func() bool {
@@ -223,7 +220,7 @@ func TestTwoClusters(t *testing.T) {
 	t.Parallel()
 	one, other := redistest.StartCluster(t, 3), redistest.StartCluster(t, 3)
 	where := "redis+cluster://" + one[0].Addr() + "," + one[1].Addr()
-	examine(t, where).wantNoFault(t)
+	examine(t, where).wantNo(t, doctor.Fault)
 	examine(t, where+","+other[0].Addr()).want(t, "cluster", doctor.Fault, "not a node of the cluster")
 }
 
@@ -243,7 +240,7 @@ func TestRightsInACluster(t *testing.T) {
 		allow(n)
 	}
 	all := examine(t, u.String())
-	all.wantNoFault(t)
+	all.wantNo(t, doctor.Fault)
 	all.want(t, "publish", doctor.OK, "sharded messages arrive")
 	for _, n := range nodes {
 		allow(n, "-ssubscribe")

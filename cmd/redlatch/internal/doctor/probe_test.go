@@ -19,7 +19,7 @@ func TestProbeOfWholeServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	all := probe(t, s.URL())
-	all.wantOK(t)
+	all.wantNo(t, worse...)
 	for _, check := range []string{
 		"time", "expiry", "numbers", "sorted sets", "bitmaps", "run_id", "PUBLISH", "NUMSUB", "isolation", "publish", "SCAN", "INFO", "WAIT", "probe",
 	} {
@@ -73,6 +73,6 @@ func TestProbeOfQuorumNodeWithoutRunID(t *testing.T) {
 func TestProbeOfEmbeddedServer(t *testing.T) {
 	t.Parallel()
 	all := probe(t, redlatchtest.Start(t).URL())
-	all.wantNoFault(t)
+	all.wantNo(t, doctor.Fault)
 	all.want(t, "run_id", doctor.Note, "cannot be a node of a quorum")
 }

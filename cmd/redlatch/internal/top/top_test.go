@@ -43,15 +43,19 @@ func lock(name string, waiters int) redlatch.LockInfo {
 	return info
 }
 
-func picture() *fleet.Picture {
+func locks() []redlatch.LockInfo {
 	dead := lock("mail:digest", 1)
 	dead.Holders[0].Dead = true
 	list := redlatch.LockInfo{Name: "jobs", RedisType: "list", At: at}
-	p := &fleet.Picture{Number: 1, Made: at, Taken: at, Begun: at}
-	for _, info := range []redlatch.LockInfo{
+	return []redlatch.LockInfo{
 		lock("a very long name that has no room in its column, whatever its width may be, "+strings.Repeat("x", 200), 0),
 		lock("invoice:42", 3), list, dead, lock("nasty \x1b[31m\u202ename", 0), lock("日本語", 0),
-	} {
+	}
+}
+
+func picture() *fleet.Picture {
+	p := &fleet.Picture{Number: 1, Made: at, Taken: at, Begun: at}
+	for _, info := range locks() {
 		l := fleet.NewLock(info, at)
 		p.Locks = append(p.Locks, l)
 		p.Totals.Add(l)
@@ -207,71 +211,59 @@ func TestPause(t *testing.T) {
 	check.That(t, m.picture.Number == 2, "after the pause the picture is not the newest")
 }
 
-// source has the locks of picture, or others.
+// source has locks, each with the same error, and a journal.
 type source struct {
 	err     error
 	locks   []redlatch.LockInfo
 	journal []redlatch.JournalEntry
 }
 
-func (s source) List(context.Context, redlatch.ListOptions) iter.Seq2[redlatch.LockInfo, error] {
-	return func(yield func(redlatch.LockInfo, error) bool) {
-		if s.err != nil {
-			yield(redlatch.LockInfo{}, s.err)
-			return
-		}
-		locks := s.locks
-		if locks == nil {
-			for _, l := range picture().Locks {
-				locks = append(locks, l.LockInfo)
-			}
-		}
-		for _, info := range locks {
-			if !yield(info, nil) {
+// each yields all with an error.
+func each[V any](all []V, err error) iter.Seq2[V, error] {
+	return func(yield func(V, error) bool) {
+		for _, one := range all {
+			if !yield(one, err) {
 				return
 			}
 		}
 	}
 }
 
-func (s source) Inspect(context.Context, string) (redlatch.LockInfo, error) {
-	return append(s.locks, redlatch.LockInfo{})[0], nil
+func (s source) List(context.Context, redlatch.ListOptions) iter.Seq2[redlatch.LockInfo, error] {
+	return each(s.locks, s.err)
 }
+
+func (s source) Inspect(context.Context, string) (redlatch.LockInfo, error) { return s.locks[0], nil }
+
 func (source) Nodes(context.Context) []redlatch.NodeInfo { return nil }
+
 func (s source) Journal(context.Context, redlatch.JournalQuery) iter.Seq2[redlatch.JournalEntry, error] {
-	return func(yield func(redlatch.JournalEntry, error) bool) {
-		for _, e := range s.journal {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
+	return each(s.journal, nil)
 }
+
 func (source) Deadlocks(context.Context) ([]redlatch.Deadlock, error) { return nil, nil }
 
 // TestPrint is what a pipe gets.
 func TestPrint(t *testing.T) {
-	p := fleet.NewPoller(source{}, fleet.Options{})
+	p := fleet.NewPoller(source{locks: locks()}, fleet.Options{})
 	defer p.Close()
 	var out bytes.Buffer
 	check.OK(t, "Print", Print(t.Context(), p, fleet.Query{}, &out))
 	check.That(t, !strings.Contains(out.String(), "\x1b"), "a pipe gets colours")
 	golden(t, "print", strings.TrimSuffix(out.String(), "\n"))
 	broken := errors.New("broken")
-	down := fleet.NewPoller(source{err: broken}, fleet.Options{})
+	down := fleet.NewPoller(source{broken, locks(), nil}, fleet.Options{})
 	defer down.Close()
 	check.Error(t, "Print", Print(t.Context(), down, fleet.Query{}, &out), broken)
 }
 
 // TestProgram runs the whole of it, with keys from a pipe.
 func TestProgram(t *testing.T) {
-	p := fleet.NewPoller(source{}, fleet.Options{})
+	p := fleet.NewPoller(source{locks: locks()}, fleet.Options{})
 	defer p.Close()
 	var out bytes.Buffer
 	keys, viewer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Pipe", err)
 	defer keys.Close()
 	defer viewer.Close()
 	check.OK(t, "WriteString", check.ErrorOf(viewer.WriteString("q")))

@@ -21,7 +21,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -85,18 +84,6 @@ func TestPathIsClean(t *testing.T) {
 	}
 }
 
-// said is what the program said.
-type said struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all.Write(p)
-}
-
 // written returns a file of the test with this text.
 func written(t *testing.T, name string, text []byte) string {
 	t.Helper()
@@ -142,8 +129,9 @@ func TestNoPasswordIsTold(t *testing.T) {
 	redis.AllowUser("me", "on", ">hush'hush", "~*", "&*", "+@all")
 	cert, key, roots := certificate(t)
 	out, stdout := io.Pipe()
-	var stderr said
-	a := &app.App{Streams: &talk.Streams{Stdout: stdout, Stderr: &stderr}, Redis: []string{"redis://me:hush'hush@" + redis.Addr()}, Prefix: app.DefaultPrefix}
+	stderr := check.Value(os.Create(filepath.Join(t.TempDir(), "stderr"))).OK(t)
+	defer stderr.Close()
+	a := &app.App{Streams: &talk.Streams{Stdout: stdout, Stderr: stderr}, Redis: []string{"redis://me:hush'hush@" + redis.Addr()}, Prefix: app.DefaultPrefix}
 	w := web{
 		listen: "127.0.0.1:0", cert: cert, key: key, users: written(t, "users", []byte("ann:hushann\n")),
 		Options: redlatchweb.Options{Interval: often.Interval, AllowRelease: true, Hosts: []string{"example.com"}},
@@ -195,5 +183,6 @@ func TestNoPasswordIsTold(t *testing.T) {
 	}
 	stop()
 	check.Nil(t, "serve", <-ended)
-	check.That(t, !strings.Contains(stderr.all.String(), "hush"), "the program says %s", stderr.all.String())
+	said := check.Value(os.ReadFile(stderr.Name())).OK(t)
+	check.That(t, !bytes.Contains(said, []byte("hush")), "the program says %s", said)
 }

@@ -34,7 +34,7 @@ type verifyFlags struct {
 
 func newVerifyCommand(a *app.App) *cobra.Command {
 	var f verifyFlags
-	f.o.Plan = verify.Plan{Deployment: "one", Duration: time.Minute, Workers: 4, Rate: -1}
+	f.o.Plan = verify.Plan{Deployment: "one", Duration: time.Minute, Workers: 4}
 	f.o.TTL = time.Second
 	cmd := app.Command("verify", app.Nothing, func(cmd *cobra.Command, _ []string) error { return putToTest(a, cmd, f) })
 	cmd.Annotations = map[string]string{app.OwnServer: "REDLATCH_VERIFY_REDIS, or servers of its own"}
@@ -48,7 +48,6 @@ func newVerifyCommand(a *app.App) *cobra.Command {
 	flags.BoolVar(&f.yes, "yes", false, "say that --disrupt is meant")
 	flags.DurationVar(&f.o.TTL, "ttl", f.o.TTL, "of the leases; the faults last up to one and a half of it")
 	flags.IntVar(&f.o.Rate, "rate", f.o.Rate, "acquisitions a second at most; 0 for no limit (default 500 with --redis, else no limit)")
-	flags.Lookup("rate").DefValue = "0" // the text says what it is
 	flags.StringVar(&f.o.Out, "out", "", "`directory` for the records: empty or not there")
 	flags.StringVar(&f.recheck, "recheck", "", "judge the records in this `directory` again")
 	flags.BoolVar(&f.asJSON, "json", false, "answer with one JSON object, the report")
@@ -73,7 +72,7 @@ func (f verifyFlags) check(typed *pflag.FlagSet, given []string) error {
 		return err
 	}
 	switch {
-	case typed.Changed("rate") && o.Rate < 0:
+	case o.Rate < 0:
 		return exit.Usagef("", "--rate is %d: it must not be negative; 0 is for no limit", o.Rate)
 	case o.Duration < 14*o.TTL:
 		return exit.Usagef("", "--duration is %v: with a --ttl of %v it must be %v at least", o.Duration, o.TTL, 14*o.TTL)
@@ -106,11 +105,8 @@ func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
 	if len(given) > 0 && cmd.Flags().Changed("deployment") {
 		return exit.Usagef("leave --deployment out", "--deployment is for servers of its own, and --redis names others")
 	}
-	if f.o.Rate < 0 {
-		f.o.Rate = 0
-		if len(given) > 0 {
-			f.o.Rate = 500
-		}
+	if len(given) > 0 && !cmd.Flags().Changed("rate") {
+		f.o.Rate = 500
 	}
 	f.o.URLs, f.o.Prefix, f.o.Version = given, a.Prefix, a.Version
 	ctx, stop := app.UntilSignal(cmd.Context())
