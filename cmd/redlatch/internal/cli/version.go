@@ -20,12 +20,11 @@ var (
 )
 
 func newVersionCommand(a *app.App) *cobra.Command {
-	var asJSON bool
 	cmd := app.Command("version", app.Nothing, func(*cobra.Command, []string) error {
-		return a.AnswerAs(asJSON, thisBuild(), version()+"\n")
+		return a.AnswerAs(thisBuild(), version()+"\n")
 	})
 	cmd.Annotations = map[string]string{app.TalksToNone: "yes"}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as one object on one line: version, revision, modified, protocol, go, os, arch")
+	cmd.Flags().BoolVar(&a.JSON, "json", false, "print JSON, as one object on one line: version, revision, modified, protocol, go, os, arch")
 	return cmd
 }
 

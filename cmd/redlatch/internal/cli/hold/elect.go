@@ -23,10 +23,9 @@ func newElectCommand(a *app.App) *cobra.Command {
 		return r.parse(args, cmd.ArgsLenAtDash())
 	}, func(cmd *cobra.Command, args []string) error {
 		if observe {
-			asJSON := a.Events
-			a.Events = false
+			a.JSON, a.Events = a.Events, false
 			return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
-				return follow(cmd.Context(), a, client.Election(args[0]), asJSON)
+				return follow(cmd.Context(), a, client.Election(args[0]))
 			})
 		}
 		return r.checked(cmd)
@@ -57,14 +56,14 @@ type leaderJSON struct {
 	PID   int       `json:"pid"`
 }
 
-func follow(ctx context.Context, a *app.App, e *redlatch.Election, asJSON bool) (err error) {
+func follow(ctx context.Context, a *app.App, e *redlatch.Election) (err error) {
 	if _, err := e.Leader(ctx); err != nil && exit.Of(err).Code != exit.Failed {
 		return err // the name is refused, or in use for something else
 	}
 	for p := range e.Observe(ctx) {
 		now := time.Now()
 		switch {
-		case asJSON:
+		case a.JSON:
 			err = a.AnswerJSON(leaderJSON{now.UTC().Truncate(time.Millisecond), p.Value, p.Term, p.Process.Host, p.Process.PID})
 		case p.Term == 0:
 			err = a.Answer("%s  nobody\n", now.Format(time.TimeOnly))

@@ -22,7 +22,7 @@ type lockedJSON struct {
 }
 
 func newLockCommand(a *app.App) *cobra.Command {
-	r, asJSON := &run{app: a, verb: "lock", waits: make(chan struct{}, 1)}, false
+	r := &run{app: a, verb: "lock", waits: make(chan struct{}, 1)}
 	cmd := app.Command("lock", app.OneName, func(cmd *cobra.Command, args []string) error {
 		r.name = args[0]
 		if err := r.check(cmd.Flags()); err != nil {
@@ -30,18 +30,18 @@ func newLockCommand(a *app.App) *cobra.Command {
 		}
 		r.hush()
 		return a.Connect(cmd.Context(), r.options("redlatch lock"), func(client *redlatch.Client) error {
-			return r.detach(cmd.Context(), client, asJSON)
+			return r.detach(cmd.Context(), client)
 		})
 	})
 	flags := cmd.Flags()
 	r.acquireFlags(flags)
 	r.target.flags(flags)
-	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
+	flags.BoolVar(&a.JSON, "json", false, "print one JSON object")
 	return cmd
 }
 
 // detach acquires the lock, and prints the text that names its lease.
-func (r *run) detach(ctx context.Context, client *redlatch.Client, asJSON bool) error {
+func (r *run) detach(ctx context.Context, client *redlatch.Client) error {
 	signals, stop := child.Notify()
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
@@ -56,7 +56,7 @@ func (r *run) detach(ctx context.Context, client *redlatch.Client, asJSON bool) 
 	if e := h.release(ctx); err != nil { // which does nothing after Detach
 		return exit.LostOr(errors.Join(err, e))
 	}
-	if err = r.app.AnswerAs(asJSON, answer, answer.Lease+"\n"); err != nil { // the caller has no text
+	if err = r.app.AnswerAs(answer, answer.Lease+"\n"); err != nil { // the caller has no text
 		if lease, e := client.Adopt(ctx, answer.Lease, redlatch.LockOptions{}); e == nil {
 			_ = lease.Release(ctx) // if it fails, it expires
 		}

@@ -16,7 +16,7 @@ import (
 
 func newDoctorCommand(a *app.App) *cobra.Command {
 	ttl := 30 * time.Second
-	var asJSON, probe, acl bool
+	var probe, acl bool
 	cmd := app.Command("doctor", app.Nothing, func(cmd *cobra.Command, _ []string) error {
 		if err := app.Within(cmd.Flags(), "ttl", ttl, app.MinTTL, app.MaxTTL); err != nil {
 			return err
@@ -35,28 +35,28 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 		if probe {
 			look = doctor.Probe
 		}
-		return examine(a, asJSON, func(tell func(doctor.Finding)) error {
+		return examine(a, func(tell func(doctor.Finding)) error {
 			return look(cmd.Context(), o, tell)
 		})
 	})
 	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "the shortest TTL that is used there, to compare the round trip with")
 	cmd.Flags().BoolVar(&probe, "probe", false, "try what redlatch needs of a server, and say what would be missing")
 	cmd.Flags().BoolVar(&acl, "acl", false, "print the command for Redis that gives the user its rights, and look at nothing")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line: server, check, level, found, advice")
+	cmd.Flags().BoolVar(&a.JSON, "json", false, "print JSON, one object a line: server, check, level, found, advice")
 	return cmd
 }
 
 // examine prints what a look at a deployment finds.
-func examine(a *app.App, asJSON bool, look func(tell func(doctor.Finding)) error) error {
+func examine(a *app.App, look func(tell func(doctor.Finding)) error) error {
 	var all []doctor.Finding
 	var broken error
 	err := look(func(f doctor.Finding) {
 		all = append(all, f)
-		if asJSON {
+		if a.JSON {
 			broken = cmp.Or(broken, a.AnswerJSON(f))
 		}
 	})
-	if err = cmp.Or(err, broken); err == nil && !asJSON {
+	if err = cmp.Or(err, broken); err == nil && !a.JSON {
 		width, colour := terminal.Of(a.Stdout)
 		err = a.Answer("%s", doctor.Text(all, width, colour))
 	}

@@ -14,7 +14,6 @@ import (
 )
 
 func newInspectCommand(a *app.App) *cobra.Command {
-	var asJSON bool
 	var free int
 	cmd := app.Command("inspect", app.OneName, func(cmd *cobra.Command, args []string) error {
 		if err := app.Within(cmd.Flags(), "free-exit-code", free, 0, 255); err != nil {
@@ -23,7 +22,7 @@ func newInspectCommand(a *app.App) *cobra.Command {
 		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
 			info, err := client.Inspect(cmd.Context(), args[0])
 			if err == nil {
-				err = inspect(a, info, asJSON)
+				err = inspect(a, info)
 			}
 			if err == nil && free != 0 && fleet.NewLock(info, time.Time{}).Holding() == 0 {
 				return exit.Silent(free)
@@ -31,14 +30,14 @@ func newInspectCommand(a *app.App) *cobra.Command {
 			return err
 		})
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as one object on one line")
+	cmd.Flags().BoolVar(&a.JSON, "json", false, "print JSON, as one object on one line")
 	cmd.Flags().IntVar(&free, "free-exit-code", 0, "exit code `N` if no process holds the lock")
 	return cmd
 }
 
-func inspect(a *app.App, info redlatch.LockInfo, asJSON bool) error {
+func inspect(a *app.App, info redlatch.LockInfo) error {
 	name := info.Name
-	if asJSON {
+	if a.JSON {
 		return a.AnswerJSON(report.LockJSON(info))
 	}
 	if err := report.Page(a.Stdout, info, len(a.URLs()) == 1); err != nil {

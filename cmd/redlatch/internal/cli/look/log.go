@@ -17,7 +17,6 @@ import (
 func newLogCommand(a *app.App) *cobra.Command {
 	var q redlatch.JournalQuery
 	var since string
-	var asJSON bool
 	cmd := app.Command("log", app.OnePattern("name or pattern"), func(cmd *cobra.Command, args []string) error {
 		q.Pattern = cmp.Or(strings.Join(args, ""), "*")
 		if q.Last < 0 {
@@ -28,31 +27,29 @@ func newLogCommand(a *app.App) *cobra.Command {
 			return err
 		}
 		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
-			return readLog(cmd.Context(), a, client, q, asJSON)
+			return readLog(cmd.Context(), a, client, q)
 		})
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&since, "since", "", "what was noted since this `TIME`: so long ago, as 90m, or 2006-01-02 15:04:05, or in RFC 3339")
 	flags.IntVar(&q.Last, "last", 0, "only the last `N` entries (default: all)")
 	flags.BoolVarP(&q.Follow, "follow", "f", false, "go on with what happens from now on, until interrupted")
-	flags.BoolVar(&asJSON, "json", false, "print JSON, one object a line")
+	flags.BoolVar(&a.JSON, "json", false, "print JSON, one object a line")
 	return cmd
 }
 
-func readLog(
-	ctx context.Context, a *app.App, client *redlatch.Client, q redlatch.JournalQuery, asJSON bool,
-) error {
+func readLog(ctx context.Context, a *app.App, c *redlatch.Client, q redlatch.JournalQuery) error {
 	told := false
-	for e, err := range client.Journal(ctx, q) {
+	for e, err := range c.Journal(ctx, q) {
 		if err != nil {
 			return err
 		}
 		told = true
-		if err := a.AnswerAs(asJSON, report.EntryJSON(e), report.EntryLine(e)+"\n"); err != nil {
+		if err := a.AnswerAs(report.EntryJSON(e), report.EntryLine(e)+"\n"); err != nil {
 			return err
 		}
 	}
-	if !told && !asJSON {
+	if !told && !a.JSON {
 		a.Say("nothing was noted here%s", where(q.Pattern, a.Prefix))
 		a.Hint("programs note losses, locks taken by force and long or vain waits, unless Options.Journal is off or `redlatch doctor` says that they may not")
 	}

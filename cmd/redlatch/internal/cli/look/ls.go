@@ -29,7 +29,6 @@ type listing struct {
 	minHeld   time.Duration
 	limit     int
 	deadlocks bool
-	json      bool
 }
 
 func newListCommand(a *app.App) *cobra.Command {
@@ -47,7 +46,7 @@ func newListCommand(a *app.App) *cobra.Command {
 		})
 	})
 	flags := cmd.Flags()
-	flags.BoolVar(&l.json, "json", false, "print JSON, one object a line")
+	flags.BoolVar(&a.JSON, "json", false, "print JSON, one object a line")
 	flags.StringVar(&l.sort, "sort", "name", "`ORDER`: "+strings.Join(fleet.Sorts, ", "))
 	flags.DurationVar(&l.minWait, "min-wait", 0, "only names with a waiter that has waited so long")
 	flags.DurationVar(&l.minHeld, "min-held", 0, "only names with a holder that has held so long")
@@ -101,7 +100,7 @@ func listLocks(ctx context.Context, a *app.App, client *redlatch.Client, l listi
 		return err
 	}
 	locks, more := l.choose(infos)
-	if l.json {
+	if a.JSON {
 		for _, lock := range locks {
 			if err := a.AnswerJSON(report.LockJSON(lock.LockInfo)); err != nil {
 				return err
@@ -136,14 +135,14 @@ func listDeadlocks(ctx context.Context, a *app.App, client *redlatch.Client, l l
 			continue
 		}
 		found++
-		if err := a.AnswerAs(l.json, report.DeadlockJSON(d), report.DeadlockText(d)); err != nil {
+		if err := a.AnswerAs(report.DeadlockJSON(d), report.DeadlockText(d)); err != nil {
 			return err
 		}
 	}
 	if found > 0 {
 		return exit.Silent(exit.Failed)
 	}
-	if !l.json {
+	if !a.JSON {
 		a.Say("no processes wait for each other here%s", where(l.pattern, a.Prefix))
 	}
 	return nil

@@ -33,6 +33,7 @@ type Streams struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Events bool // talk is events, one JSON object a line
+	JSON   bool // answers are JSON
 	Quiet  bool // no talk of a lock that is taken
 
 	behind *backlog    // in front of Stderr, or nil
@@ -108,9 +109,9 @@ func (s *Streams) AnswerJSON(v any) error {
 	return cmp.Or(err, s.Answer("%s", line))
 }
 
-// AnswerAs prints v to stdout as JSON, or else the text.
-func (s *Streams) AnswerAs(asJSON bool, v any, text string) error {
-	if asJSON {
+// AnswerAs prints v to stdout as JSON if --json asks for that, or else the text.
+func (s *Streams) AnswerAs(v any, text string) error {
+	if s.JSON {
 		return s.AnswerJSON(v)
 	}
 	return s.Answer("%s", text)

@@ -25,7 +25,7 @@ const (
 )
 
 func newDemoCommand(a *app.App) *cobra.Command {
-	duration, workers, asJSON, scene := 10*time.Second, 8, false, "mutex"
+	duration, workers, scene := 10*time.Second, 8, "mutex"
 	cmd := app.Command("demo", app.Nothing, func(cmd *cobra.Command, _ []string) error {
 		if err := cmp.Or(
 			app.Within(cmd.Flags(), "duration", duration, minDemo, maxDemo), app.Within(cmd.Flags(), "workers", workers, 2, maxWorkers),
@@ -38,25 +38,26 @@ func newDemoCommand(a *app.App) *cobra.Command {
 		if len(a.Redis) > 1 {
 			return exit.Usagef("give one --redis, or none", "the demo runs on one server, not on a quorum")
 		}
-		return play(cmd.Context(), a, scene, demo.Config{URL: strings.Join(a.Redis, ""), Duration: duration, Workers: workers}, asJSON)
+		c := demo.Config{URL: strings.Join(a.Redis, ""), Duration: duration, Workers: workers}
+		return play(cmd.Context(), a, scene, c)
 	})
 	cmd.Annotations = map[string]string{app.OwnServer: "the embedded server"}
 	flags := cmd.Flags()
 	flags.StringVar(&scene, "scene", scene, "mutex, slots or all")
 	flags.DurationVar(&duration, "duration", duration, "how long it runs at least, each scene of all")
 	flags.IntVar(&workers, "workers", workers, "how many contend")
-	flags.BoolVar(&asJSON, "json", false, "answer with one JSON object; the timeline goes to stderr")
+	flags.BoolVar(&a.JSON, "json", false, "answer with one JSON object; the timeline goes to stderr")
 	return cmd
 }
 
-func play(ctx context.Context, a *app.App, name string, c demo.Config, asJSON bool) error {
+func play(ctx context.Context, a *app.App, name string, c demo.Config) error {
 	ctx, stop := app.UntilSignal(ctx)
 	defer stop()
 	if !slices.Contains(demo.Names, name) {
 		return exit.Usagef("mutex, slots and all are known", "there is no scene %q", name)
 	}
 	s := demo.Show{Out: a.Stdout, Where: "Redis at " + talk.Redacted(c.URL)}
-	if asJSON {
+	if a.JSON {
 		s.Out, s.JSON = a.Stderr, a.AnswerJSON
 	}
 	if c.URL == "" {

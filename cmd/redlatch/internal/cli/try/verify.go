@@ -29,7 +29,6 @@ type verifyFlags struct {
 	o       verify.Options
 	yes     bool
 	recheck string
-	asJSON  bool
 }
 
 func newVerifyCommand(a *app.App) *cobra.Command {
@@ -50,7 +49,7 @@ func newVerifyCommand(a *app.App) *cobra.Command {
 	flags.IntVar(&f.o.Rate, "rate", f.o.Rate, "acquisitions a second at most; 0 for no limit (default 500 with --redis, else no limit)")
 	flags.StringVar(&f.o.Out, "out", "", "`directory` for the records: empty or not there")
 	flags.StringVar(&f.recheck, "recheck", "", "judge the records in this `directory` again")
-	flags.BoolVar(&f.asJSON, "json", false, "answer with one JSON object, the report")
+	flags.BoolVar(&a.JSON, "json", false, "answer with one JSON object, the report")
 	return cmd
 }
 
@@ -97,7 +96,7 @@ func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
 			return exit.Usagef("give a directory that `redlatch verify --out` wrote", "the records in %s cannot be judged: %w", f.recheck, err)
 		}
 		report.Dir = f.recheck
-		return verdict(a, report, f.asJSON)
+		return verdict(a, report)
 	}
 	if err := f.check(cmd.Flags(), given); err != nil {
 		return err
@@ -119,16 +118,16 @@ func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
 	case errors.Is(err, servers.ErrNone):
 		return exit.New(exit.System, err, "install it (apt-get install redis-server), name it with "+servers.Program+", or give a server with --redis URL")
 	case errors.Is(err, context.Canceled):
-		return verdict(a, verify.Report{Verdict: verify.Unknown, Reasons: []string{"it was ended before it began"}}, f.asJSON)
+		return verdict(a, verify.Report{Verdict: verify.Unknown, Reasons: []string{"it was ended before it began"}})
 	case err != nil:
 		return err
 	}
-	return verdict(a, report, f.asJSON)
+	return verdict(a, report)
 }
 
 // verdict prints what a run came to, and returns how the program ends.
-func verdict(a *app.App, r verify.Report, asJSON bool) error {
-	switch err := a.AnswerAs(asJSON, r, verify.Text(r)); {
+func verdict(a *app.App, r verify.Report) error {
+	switch err := a.AnswerAs(r, verify.Text(r)); {
 	case err != nil:
 		return err
 	case r.Verdict == verify.Fail:
