@@ -92,7 +92,12 @@ func Guard(in io.Reader, out, stderr io.Writer) (will string, deadline time.Time
 	expired := time.NewTimer(time.Hour)
 	expired.Stop()
 	lines := make(chan string)
-	go readLines(in, lines)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(in); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
 	will, _ = strconv.Unquote(<-lines)
 	for {
 		select {
@@ -126,13 +131,6 @@ func emptied(group int, deadline time.Time) bool {
 		time.Sleep(5 * time.Millisecond)
 	}
 	return true
-}
-
-func readLines(r io.Reader, lines chan<- string) {
-	defer close(lines)
-	for s := bufio.NewScanner(r); s.Scan(); {
-		lines <- s.Text()
-	}
 }
 
 // guardKill ends the group, and reports whether there was one. Without a group the command was never

@@ -277,7 +277,8 @@ func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("job %s was started before", args[0])
 	}
 	j := &job{done: make(chan error, 1)}
-	j.cmd = &exec.Cmd{Path: lookPath(ts, args[1]), Args: args[1:], Dir: ts.MkAbs("."), Stdout: &j.stdout, Stderr: &j.stderr}
+	j.cmd = exec.Command("env", args[1:]...) // which looks on the PATH of the script
+	j.cmd.Dir, j.cmd.Stdout, j.cmd.Stderr = ts.MkAbs("."), &j.stdout, &j.stderr
 	j.cmd.WaitDelay = patience // what it left behind may hold its output open
 	for _, name := range w.env {
 		j.cmd.Env = append(j.cmd.Env, name+"="+ts.Getenv(name))
@@ -285,16 +286,6 @@ func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(j.cmd.Start())
 	w.jobs[args[0]] = j
 	go func() { j.done <- j.cmd.Wait() }()
-}
-
-func lookPath(ts *testscript.TestScript, name string) string {
-	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return path
-		}
-	}
-	ts.Fatalf("%s is not on PATH", name)
-	return ""
 }
 
 func named(ts *testscript.TestScript, name string) *job {

@@ -61,32 +61,27 @@ func (t *timeline) start() (stop func()) {
 func (t *timeline) tell(e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := e.Worker - 1
+	i, colour := e.Worker-1, terminal.Green
 	switch e.Kind {
 	case Acquired, TookOver:
 		t.turns[i]++
 	case Crashed:
-		t.state[i] = t.cell(terminal.Red, "X")
+		colour = terminal.Red
+		t.state[i] = t.cell(colour, "X")
 	case Stalled:
-		t.state[i] = t.cell(terminal.Yellow, "z")
-	case Restarted, Refused:
+		colour = terminal.Yellow
+		t.state[i] = t.cell(colour, "z")
+	case Refused:
+		colour = terminal.Yellow
+		t.state[i] = ""
+	case Restarted:
 		t.state[i] = ""
 	}
 	if e.Text != "" {
 		mark := "> "
 		text := t.fold(stampWidth+4, fmt.Sprintf("%s   %sworker %d %s", stamp(e.At), mark, e.Worker, e.Text))
-		fmt.Fprint(t.out, strings.Replace(text, mark, t.paint(eventColour(e.Kind), ">")+" ", 1))
+		fmt.Fprint(t.out, strings.Replace(text, mark, t.paint(colour, ">")+" ", 1))
 	}
-}
-
-func eventColour(k Kind) string {
-	switch k {
-	case Crashed:
-		return terminal.Red
-	case Stalled, Refused:
-		return terminal.Yellow
-	}
-	return terminal.Green
 }
 
 func (t *timeline) row() {

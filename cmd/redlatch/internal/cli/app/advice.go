@@ -76,7 +76,11 @@ func Advice(err error, urls []string) string {
 		return refusals[refused.Code()]
 	}
 	if errors.Is(err, redlatch.ErrInvalid) {
-		return adviceOnURL(urls)
+		bare := func(url string) bool { return url != "" && !strings.ContainsAny(url, "/@") }
+		if i := slices.IndexFunc(urls, bare); i >= 0 { // neither a scheme nor a password
+			return fmt.Sprintf("did you mean redis://%s?", urls[i])
+		}
+		return ""
 	}
 	if !errors.Is(err, redlatch.ErrUnreachable) {
 		return ""
@@ -88,17 +92,6 @@ func Advice(err error, urls []string) string {
 				return sign.secure
 			}
 			return sign.plain
-		}
-	}
-	return ""
-}
-
-// adviceOnURL returns what a URL without a scheme may mean; "" if all have one, or if it may have a
-// password.
-func adviceOnURL(urls []string) string {
-	for _, url := range urls {
-		if url != "" && !strings.ContainsAny(url, "/@") {
-			return fmt.Sprintf("did you mean redis://%s?", url)
 		}
 	}
 	return ""

@@ -98,16 +98,6 @@ func (k *keeper) warnOfLoss() {
 	}
 }
 
-// overdue is why the command, which the guard killed, had to stop. The cause is nil if the lease
-// went on: Redis had extended it, and its answer came to a program that stood still.
-func (k *keeper) overdue(cause error) error {
-	k.stopped, k.told = true, false
-	if cause == nil {
-		cause = fmt.Errorf("redlatch stood still until the lease on %q, as far as it knew, had run out", k.name)
-	}
-	return cause
-}
-
 // reserve is what must be left of the lease for the command to go on.
 func (k *keeper) reserve() time.Duration { return k.grace + k.margin() }
 

@@ -414,7 +414,11 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	status, cause := k.keep()
 	c.Close()
 	if c.Overdue() {
-		cause = k.overdue(cause)
+		k.stopped, k.told = true, false
+		// It is nil if the lease went on: Redis had extended it, and its answer came to a program that
+		// stood still.
+		stood := fmt.Errorf("redlatch stood still until the lease on %q, as far as it knew, had run out", r.name)
+		cause = cmp.Or(cause, stood)
 	}
 	ended := talk.Event{Event: "exit", Name: r.name, Code: &status.Code}
 	if status.Signal != nil {

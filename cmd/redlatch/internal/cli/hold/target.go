@@ -136,9 +136,19 @@ func (r *run) acquireLease(ctx context.Context, c *redlatch.Client) (*redlatch.L
 	case t.adopted != "":
 		return adopt(ctx, c, t.adopted)
 	case t.force.Owner != "":
-		return t.rob(ctx, c.Mutex(name))
+		lease, err := c.Mutex(name).TakeByForce(ctx, t.force)
+		if errors.Is(err, redlatch.ErrNotHeld) {
+			err = exit.New(exit.Taken, err,
+				"nothing was done; `redlatch inspect` shows the owner of now, if there is one")
+		}
+		return lease, err
 	case t.slots > 0:
-		slot, err := r.slot(ctx, c)
+		pool := c.SlotPool(name, t.slots, t.slot)
+		acquire := pool.Acquire
+		if try {
+			acquire = pool.TryAcquire
+		}
+		slot, err := acquire(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -169,24 +179,6 @@ func (r *run) acquireLease(ctx context.Context, c *redlatch.Client) (*redlatch.L
 func itself() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
-}
-
-// rob takes the lock from the holder that was named, and from no other.
-func (t *target) rob(ctx context.Context, m *redlatch.Mutex) (*redlatch.Lease, error) {
-	lease, err := m.TakeByForce(ctx, t.force)
-	if errors.Is(err, redlatch.ErrNotHeld) {
-		err = exit.New(exit.Taken, err,
-			"nothing was done; `redlatch inspect` shows the owner of now, if there is one")
-	}
-	return lease, err
-}
-
-func (r *run) slot(ctx context.Context, c *redlatch.Client) (*redlatch.Slot, error) {
-	pool := c.SlotPool(r.name, r.target.slots, r.target.slot)
-	if r.try {
-		return pool.TryAcquire(ctx)
-	}
-	return pool.Acquire(ctx)
 }
 
 // adopt goes on with the lease that a text names. Of which kind it is, the text says.
