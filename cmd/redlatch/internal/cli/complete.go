@@ -28,26 +28,23 @@ type completer struct {
 	typed []string // the arguments
 }
 
-// completeNames completes the first argument with the names that are in use.
-func (c completer) completeNames(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return c.names(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeRun completes a name and the two dashes after it; behind them is a command, of which the
-// shell knows more.
-func (c completer) completeRun(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// complete completes the name of a lock, and for a command that is run under it the two dashes
+// after the name; behind them is a command, of which the shell knows more.
+func (c completer) complete(
+	cmd *cobra.Command, args []string, begun string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var all []cobra.Completion
+	runs := cmd.Name() == "run" || cmd.Name() == "elect"
 	switch {
-	case slices.Contains(c.typed[:len(c.typed)-1], "--"): // cobra adds one itself, so ArgsLenAtDash does not tell
+	// Cobra adds a "--" itself, so ArgsLenAtDash does not tell.
+	case runs && slices.Contains(c.typed[:len(c.typed)-1], "--"):
 		return nil, cobra.ShellCompDirectiveDefault
 	case len(args) == 0 && !cmd.Flags().Changed("adopt"):
-		return c.names(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
-	case len(args) <= 1 && strings.HasPrefix("--", begun):
-		return []cobra.Completion{cobra.CompletionWithDesc("--", "the command follows")}, cobra.ShellCompDirectiveNoFileComp
+		all = c.names(cmd.Context(), begun)
+	case runs && len(args) <= 1 && strings.HasPrefix("--", begun):
+		all = append(all, cobra.CompletionWithDesc("--", "the command follows"))
 	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
+	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
 // names returns the names in use that begin so, with their holders; none if Redis does not tell
@@ -89,10 +86,8 @@ var values = map[string][]cobra.Completion{
 func arrangeArguments(c completer, root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		switch {
-		case cmd.Name() == "run" || cmd.Name() == "elect":
-			cmd.ValidArgsFunction = c.completeRun
 		case slices.Contains(named, cmd.Name()):
-			cmd.ValidArgsFunction = c.completeNames
+			cmd.ValidArgsFunction = c.complete
 		case cmd.ValidArgsFunction == nil:
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
