@@ -106,7 +106,7 @@ func (r *run) flags(flags *pflag.FlagSet) {
 func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.lock.TTL, "ttl", 30*time.Second, "how long the lock outlives a crash")
 	flags.DurationVar(&r.lock.MaxWait, "wait", 0, "give up after waiting so long")
-	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
+	flags.BoolVar(&r.target.try, "try", false, "give up at once if the lock is taken")
 	flags.IntVar(&r.lock.MaxWaiters, "max-waiters", 0, "give up at once if `N` others wait already")
 	flags.StringArrayVar(&r.labels, "label", nil, "shown by inspect, ls and log; up to 8 `KEY=VALUE`")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exit.Taken, "exit code `N` if the lock is taken")
@@ -175,7 +175,7 @@ func (r *run) check(typed *pflag.FlagSet) error {
 		return exit.Usagef("raise --ttl",
 			"--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, lock.TTL/3)
 	}
-	r.try = r.try || typed.Changed("wait") && lock.MaxWait == 0
+	r.target.try = r.target.try || typed.Changed("wait") && lock.MaxWait == 0
 	return r.target.check(typed)
 }
 
@@ -308,7 +308,7 @@ func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Clien
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		h, err = r.take(redlatch.WithHeld(ctx, app.Inherited()...), client)
+		h, err = r.target.take(redlatch.WithHeld(ctx, app.Inherited()...), client, r.name)
 	}()
 	v := vigil{run: r, client: client, began: time.Now(), seen: make(chan sight, 1)}
 	looking, stop := context.WithCancel(ctx)
@@ -362,7 +362,7 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 	case errors.Is(err, redlatch.ErrLineFull):
 		f.Err = fmt.Errorf("%q is taken, and --max-waiters %d allows no more in line: %s",
 			r.name, r.lock.MaxWaiters, report.Summary(info))
-	case r.try:
+	case r.target.try:
 		f.Err = fmt.Errorf("%q is taken: %s", r.name, report.Summary(info))
 	default:
 		f.Err = fmt.Errorf("%q is still taken after waiting %s: %s",

@@ -20,6 +20,7 @@ import (
 
 // target is which kind of lock a command runs under. The zero value is a mutex.
 type target struct {
+	try               bool // not to wait in line
 	shared, exclusive bool
 	permits           string
 	slots             int
@@ -106,15 +107,15 @@ type held struct {
 }
 
 // take acquires the lock, waiting in line for it unless it is to try only.
-func (r *run) take(ctx context.Context, c *redlatch.Client) (*held, error) {
-	if r.target.once {
-		lease, end, err := window.Begin(ctx, c.Job(r.name, r.target.job))
+func (t *target) take(ctx context.Context, c *redlatch.Client, name string) (*held, error) {
+	if t.once {
+		lease, end, err := window.Begin(ctx, c.Job(name, t.job))
 		if err != nil {
 			return nil, err
 		}
 		return &held{Lease: lease, release: func(context.Context) error { return end() }}, nil
 	}
-	lease, err := r.acquireLease(ctx, c)
+	lease, err := t.acquireLease(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +131,9 @@ func (r *run) take(ctx context.Context, c *redlatch.Client) (*held, error) {
 }
 
 // acquireLease acquires what is released as leases are.
-func (r *run) acquireLease(ctx context.Context, c *redlatch.Client) (*redlatch.Lease, error) {
-	t, name, try := r.target, r.name, r.try
+func (t *target) acquireLease(
+	ctx context.Context, c *redlatch.Client, name string,
+) (*redlatch.Lease, error) {
 	switch {
 	case t.adopted != "":
 		return adopt(ctx, c, t.adopted)
@@ -145,7 +147,7 @@ func (r *run) acquireLease(ctx context.Context, c *redlatch.Client) (*redlatch.L
 	case t.slots > 0:
 		pool := c.SlotPool(name, t.slots, t.slot)
 		acquire := pool.Acquire
-		if try {
+		if t.try {
 			acquire = pool.TryAcquire
 		}
 		slot, err := acquire(ctx)
@@ -153,23 +155,23 @@ func (r *run) acquireLease(ctx context.Context, c *redlatch.Client) (*redlatch.L
 			return nil, err
 		}
 		return slot.Lease, nil
-	case t.shared && try:
+	case t.shared && t.try:
 		return c.RWMutex(name).TryRLock(ctx)
 	case t.shared:
 		return c.RWMutex(name).RLock(ctx)
-	case t.exclusive && try:
+	case t.exclusive && t.try:
 		return c.RWMutex(name).TryLock(ctx)
 	case t.exclusive:
 		return c.RWMutex(name).Lock(ctx)
-	case t.of > 0 && try:
+	case t.of > 0 && t.try:
 		return c.Semaphore(name, t.of).TryAcquire(ctx, t.taken)
 	case t.of > 0:
 		return c.Semaphore(name, t.of).Acquire(ctx, t.taken)
-	case t.election && try:
+	case t.election && t.try:
 		return c.Election(name).TryCampaign(ctx, cmp.Or(t.value, itself()))
 	case t.election:
 		return c.Election(name).Campaign(ctx, cmp.Or(t.value, itself()))
-	case try:
+	case t.try:
 		return c.Mutex(name).TryLock(ctx)
 	}
 	return c.Mutex(name).Lock(ctx)
