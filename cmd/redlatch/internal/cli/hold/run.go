@@ -38,7 +38,6 @@ type run struct {
 	name   string
 	argv   []string
 	lock   redlatch.LockOptions
-	try    bool
 	taken  int // the exit code
 	grace  time.Duration
 	labels []string // KEY=VALUE each
