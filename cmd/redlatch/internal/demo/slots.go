@@ -87,10 +87,13 @@ func (w *worker) takeSlot(ctx context.Context) error {
 		return nil
 	case <-w.stall:
 		w.tell(Released, "leaves slot %d, which is free at once", id)
-	case <-ctx.Done():
+	case <-slot.Context().Done(): // also when this machine stands still for longer than the lease lasts
 	}
 	end()
-	return slot.Release(ctx)
+	if err := slot.Release(ctx); !errors.Is(err, redlatch.ErrNotHeld) {
+		return err
+	}
+	return nil
 }
 
 // left is the keys of the demo that are still there, but for those that expire by themselves: fences,
