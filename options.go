@@ -182,7 +182,7 @@ type LockOptions struct {
 	// Replicas is how many replicas must acknowledge an acquisition (WAIT). If fewer do within a
 	// third of Options.RequestTimeout, it is given back and the error matches [ErrNotReplicated].
 	// It costs another round trip, and if Redis does not answer that, another RequestTimeout for a
-	// waiter. A try ends within 4/3 of RequestTimeout in all. Replicas make the loss of a lock in a
+	// waiter. A try of one name ends within 4/3 of RequestTimeout. Replicas make the loss of a lock in a
 	// failover less likely, and do not exclude it: another replica may be promoted. Default 0.
 	Replicas int
 

@@ -327,3 +327,44 @@ func TestTryEndsInTime(t *testing.T) {
 		}
 	})
 }
+
+// late is a connection whose answers, and those of replicas, take that long.
+type late struct {
+	conn.Conn
+	answer, replicas time.Duration
+}
+
+func (c *late) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	time.Sleep(c.answer)
+	return c.Conn.Eval(ctx, calls...)
+}
+
+func (c *late) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
+	select {
+	case <-ctx.Done():
+		return conn.Result{Err: ctx.Err()}, 0
+	case <-time.After(c.replicas):
+		return c.Conn.(conn.Replicated).EvalReplicated(ctx, call, n, wait)
+	}
+}
+
+// TestTryHasItsTimeForEachName: replicas acknowledge one of many names after the other; and a lock is
+// taken by force after a look at it. Each request is answered in time, all together take longer than one
+// may.
+func TestTryHasItsTimeForEachName(t *testing.T) {
+	o := redlatch.Options{Lock: redlatch.LockOptions{Replicas: 1}}
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := wire.Wrap(t, &late{s.Conn(), 0, 50 * time.Millisecond}, o)
+		var names []string
+		for i := range 100 {
+			names = append(names, fmt.Sprint("n", i))
+		}
+		l := check.Value(c.MultiMutex(names...).TryLock(t.Context())).OK(t)
+		check.OK(t, "Release", l.Release(t.Context()))
+	})
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		locktest.Lock(t, s.Client(t, redlatch.Options{}).Mutex("a"))
+		c := wire.Wrap(t, &late{s.Conn(), 950 * time.Millisecond, 950 * time.Millisecond}, o)
+		locktest.Release(t, check.Value(c.Mutex("a").TakeByForce(t.Context(), redlatch.ForceOptions{})).OK(t))
+	})
+}

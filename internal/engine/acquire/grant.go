@@ -71,13 +71,13 @@ func (a *attempt) makeUsable(ctx context.Context, g *lock.Grant) (now clock.Read
 	return now, a.describeTimeout(ctx, err)
 }
 
-// within bounds a second request of a try: the whole call takes no longer than any call may. A waiter
+// within bounds a second request of a try: it takes no longer for each name than any call may. A waiter
 // has the time of its own context.
 func (a *attempt) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.patient {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, a.by.Timeout*4/3-a.by.Now().Since(a.start))
+	return context.WithTimeout(ctx, a.by.Timeout*4/3-a.by.Now().Since(a.since))
 }
 
 // extendGrant gives a grant its full TTL again. The error is fault.ErrTooLate if the grant has run out.

@@ -60,6 +60,7 @@ func (a *attempt) rob(of string, look func(ctx context.Context) (Robbery, error)
 		return nil, a.failed("take by force", fmt.Errorf("%w by %q", fault.ErrNotHeld, of))
 	}
 	c.Presence.Announce()
+	a.since = c.Now()
 	r.Owner, r.TTL, r.Param, r.FenceTTL = a.owner, a.TTL, a.Param, c.FenceTTL
 	answer, err := a.askUndoing(a.ctx, "take by force", a.Kind.Seize(a.Keys, r.Seizure), func() { a.abandon(a.owner, "") })
 	var standing script.Standing

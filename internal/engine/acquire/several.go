@@ -59,6 +59,7 @@ func (c *Acquirer) oneByOne(attempts []*attempt, start clock.Reading, leases *[]
 			a.Lock, a.most = &l, longest // the error names what the program set
 		}
 		a.beside = *leases
+		a.since = c.Now()
 		got, err := a.acquire()
 		if err != nil {
 			return err
@@ -177,6 +178,7 @@ func beginAll(
 		}
 	}()
 	for i, a := range attempts {
+		a.since = a.by.Now()
 		got, err := a.begin(ctx, lock.Grant{
 			Owner: owners[i], Token: tokens[i], Sent: granted.Sent, TTL: a.TTL,
 			Resent: granted.Resent,

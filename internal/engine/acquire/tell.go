@@ -30,6 +30,7 @@ func (a *attempt) tellAttempt() {
 		return
 	}
 	a.begun, a.id, a.start = true, attempts.Add(1), a.by.Now()
+	a.since = a.start
 	a.emit(lock.Event{What: lock.Attempt})
 }
 

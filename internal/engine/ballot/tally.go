@@ -308,7 +308,7 @@ func (t *Tally) NextSlot() (least int64, ok bool) {
 	return offers[t.Majority-1], true
 }
 
-// Forgot reports whether a node has no right to vote, and needs a client to get it: it is not on
+// Forgot reports whether a node has no right to vote, and needs a client to get it: it is not at
 // rest, or its rest has ended.
 func (t *Tally) Forgot() bool {
 	return slices.ContainsFunc(t.Votes, func(v Vote) bool {

@@ -72,6 +72,9 @@ func (k *Keeper) forget(l *Lease) (last bool) {
 	k.mu.Lock()
 	delete(k.callers, l.id)
 	k.left(l)
+	if l.asked {
+		k.shelf.asked.Add(l.owner) // once more: the next lease may have the same owner
+	}
 	if k.byOwner[l.owner] == l {
 		delete(k.byOwner, l.owner)
 		delete(k.taken, l.owner)

@@ -73,12 +73,17 @@ func (l *Lease) keptFor() time.Duration {
 // would be asked for again, the sooner the more tokens the next has.
 func (k *Keeper) spent(l *Lease) {
 	k.mu.Lock()
-	asked := l.asked
+	asked := k.askedForLocked(l)
 	k.mu.Unlock()
 	if !asked {
 		k.Habits.Spent(l.lock.Keys.State())
 	}
 }
+
+// askedForLocked reports whether another client has asked for a lease. It may have done so before the
+// lease began, or while its release is under way and the keeper does not know the lease. The caller
+// holds k.mu.
+func (k *Keeper) askedForLocked(l *Lease) bool { return l.asked || k.shelf.asked.Has(l.owner) }
 
 // shelve puts a lease on the shelf, unless another client has asked for it, or could not. The caller
 // holds l.mu.
@@ -90,7 +95,7 @@ func (k *Keeper) shelve(l *Lease) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case k.shelf.byLock[key] != nil, l.asked, k.early.Has(l.owner):
+	case k.shelf.byLock[key] != nil, k.askedForLocked(l), k.early.Has(l.owner):
 		return false
 	case k.Closing.Err() != nil, l.hearing != k.Listener.Plain().Session():
 		return false

@@ -248,6 +248,43 @@ func TestAskedAmongMany(t *testing.T) {
 	})
 }
 
+// TestAskedWhileItIsReleased: a lock is not kept if another client asks for it just as it is released.
+func TestAskedWhileItIsReleased(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		on := h.lingering(t, "a")
+		l := h.granted(t, on)
+		begun, was, now, err := l.beginRelease() // as Release does
+		check.Must(t, begun && err == nil, "no release has begun")
+		h.Asked(l.Owner(), false)
+		check.That(t, !l.keep(was, now), "the lock is kept")
+		l.finishRelease()
+	})
+}
+
+// TestAskedBeforeItIsPassedOn: a client is asked for more locks than it remembers owners. One of them is
+// passed on to another goroutine, and is not kept after that.
+func TestAskedBeforeItIsPassedOn(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		on := h.lingering(t, "a")
+		l := h.granted(t, on)
+		h.Asked(l.Owner(), false)
+		for i := range 3 * recent.Kept {
+			h.Asked(h.granted(t, h.lingering(t, "b"+strconv.Itoa(i))).Owner(), false)
+		}
+		_, _, now, err := l.beginRelease()
+		check.OK(t, "beginRelease", err)
+		l.mu.Lock()
+		baton := *l.batonLocked()
+		l.mu.Unlock()
+		l.finishRelease()
+		next := h.Begin(on, 7, t.Context(), baton, now)
+		_, was, now, err := next.beginRelease()
+		check.OK(t, "beginRelease", err)
+		check.That(t, !next.keep(was, now), "the lock is kept")
+		next.finishRelease()
+	})
+}
+
 // TestForcedWhileItIsReleased: a lock that was taken by force, as the client was told, is not kept.
 func TestForcedWhileItIsReleased(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {

@@ -33,7 +33,8 @@ type poller struct {
 	lock    *lock.Lock    // that of the first waiter
 	ttl     time.Duration // the shortest of the waiters' at the last poll, and of those that came since
 	waiters map[*Waiter]struct{}
-	placed  int // of them, those in line
+	entries map[string]int // of a reentrant mutex: how many of them each owner has
+	placed  int            // of them, those in line
 	entry   schedule.Entry
 	polling bool          // a poll is under way
 	outage  error         // why the last poll failed; nil if it did not
@@ -75,7 +76,10 @@ func (ln *Line) Add(
 	id := lockID{l.Kind.Name, l.Keys.State()}
 	p := ln.pollers[id]
 	if p == nil {
-		p = &poller{line: ln, lock: l, ttl: l.TTL, waiters: make(map[*Waiter]struct{}), heeding: make(map[channel]func())}
+		p = &poller{
+			line: ln, lock: l, ttl: l.TTL, waiters: make(map[*Waiter]struct{}),
+			entries: make(map[string]int), heeding: make(map[channel]func()),
+		}
 		p.entry.Owner = p
 		ln.pollers[id] = p
 	}
@@ -85,6 +89,9 @@ func (ln *Line) Add(
 		Granted: make(chan lock.Grant, 1), present: true,
 	}
 	p.waiters[w] = struct{}{}
+	if l.Kind == script.Reentrant {
+		p.entries[l.Kind.Detail(l.Param)]++
+	}
 	ln.byOwner[owner] = w
 	return w
 }
@@ -100,6 +107,12 @@ func (ln *Line) removeLocked(w *Waiter) {
 	}
 	delete(ln.byOwner, w.owner)
 	delete(w.poller.waiters, w)
+	if l := w.lock; l.Kind == script.Reentrant {
+		owner := l.Kind.Detail(l.Param)
+		if w.poller.entries[owner]--; w.poller.entries[owner] == 0 {
+			delete(w.poller.entries, owner)
+		}
+	}
 	if w.inLineLocked() {
 		w.poller.placed--
 	}
@@ -126,12 +139,8 @@ func (ln *Line) endLocked(w *Waiter, g lock.Grant) {
 // followLocked has a poller poll at once if more waiters are of the owner that has come in: a poll lets their
 // entries in, past the line. Redis told none of that to those behind another owner. The caller holds ln.mu.
 func (ln *Line) followLocked(came *Waiter) {
-	owner := came.lock.Kind.Detail(came.lock.Param)
-	for w := range came.poller.waiters {
-		if w.lock.Kind.Detail(w.lock.Param) == owner {
-			ln.pollNowLocked(came.poller)
-			return
-		}
+	if came.poller.entries[came.lock.Kind.Detail(came.lock.Param)] > 0 {
+		ln.pollNowLocked(came.poller)
 	}
 }
 
