@@ -12,8 +12,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/pace"
 )
 
 // attributes make the kernel kill the command when this program dies. It forgets that when the
@@ -34,22 +32,32 @@ func adoptOrphans(ours ...int) (stop func()) {
 		return func() {}
 	}
 	ended := make(chan os.Signal, 1)
-	ended <- syscall.SIGCHLD // some may have ended before
 	signal.Notify(ended, syscall.SIGCHLD)
-	var seen map[int]bool
-	end := pace.Every(0, orphanAge, func() {
-		select {
-		case <-ended:
-		default:
-			if len(seen) == 0 {
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		look := time.NewTimer(0) // some may have ended before
+		defer look.Stop()
+		seen := make(map[int]bool)
+		for {
+			select {
+			case <-done:
 				return
+			case <-ended:
+				if len(seen) == 0 { // else a look is due
+					look.Reset(0)
+				}
+			case <-look.C:
+				if seen = reapAgain(seen, ours); len(seen) > 0 {
+					look.Reset(orphanAge)
+				}
 			}
 		}
-		seen = reapAgain(seen, ours)
-	})
+	}()
 	return func() {
 		signal.Stop(ended)
-		end()
+		close(done)
+		<-over
 	}
 }
 

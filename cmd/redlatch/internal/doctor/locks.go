@@ -151,9 +151,15 @@ func (v *visit) listening(ctx context.Context, n *node, sharded bool) {
 		default:
 		}
 	}
+	goOn := func() { // subscribe may call it even after it returned
+		select {
+		case up <- struct{}{}:
+		default:
+		}
+	}
 	go func() {
-		defer close(up)
-		hears(subscribe(ctx, channel, func() { up <- struct{}{} }, func(string) { hears(nil) }))
+		hears(subscribe(ctx, channel, goOn, func(string) { hears(nil) }))
+		goOn()
 	}()
 	<-up
 	hello := conn.NewScript("doctor publish", "return redis.call('"+publish+"', KEYS[1], 'hello')")

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,7 +98,10 @@ func sweep(urls []string, prefix string) error {
 	defer a.close()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for range 2 {
+	for i := range 2 {
+		if i > 0 {
+			time.Sleep(time.Second)
+		}
 		err := a.each(ctx, prefix, func(c rueidis.Client, key string) error {
 			_, err := do(ctx, c, "DEL", key)
 			return err
@@ -107,9 +109,17 @@ func sweep(urls []string, prefix string) error {
 		if err != nil {
 			return err
 		}
-		time.Sleep(time.Second)
 	}
 	return nil
+}
+
+// tail keeps the last of what is written to it.
+type tail []byte
+
+func (t *tail) Write(p []byte) (int, error) {
+	*t = append(*t, p...)
+	*t = (*t)[max(len(*t)-4096, 0):]
+	return len(p), nil
 }
 
 // child is a process of this program that is told things, one JSON object a line. Safe for
@@ -117,7 +127,7 @@ func sweep(urls []string, prefix string) error {
 type child struct {
 	*exec.Cmd
 	out  io.Reader
-	said bytes.Buffer // on its standard error
+	said tail // on its standard error
 
 	mu sync.Mutex // guards in
 	in io.WriteCloser
@@ -154,8 +164,7 @@ func (c *child) kill() error { return c.Process.Kill() }
 // wait returns how the process ended, with the last that it said about an error.
 func (c *child) wait() error {
 	if err := c.Wait(); err != nil {
-		said := c.said.Bytes()
-		return fmt.Errorf("%w: %s", err, said[max(len(said)-4096, 0):])
+		return fmt.Errorf("%w: %s", err, c.said)
 	}
 	return nil
 }

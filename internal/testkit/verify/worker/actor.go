@@ -45,7 +45,7 @@ func (w *worker) actors() (all []*actor) {
 func (a *actor) toil(ctx context.Context) {
 	var err error
 	if a.reg, err = register.Dial(a.Register); err != nil {
-		return
+		panic(err) // it ends the worker, which is a finding
 	}
 	defer a.reg.Close()
 	for ctx.Err() == nil {
