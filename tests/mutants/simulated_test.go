@@ -61,6 +61,7 @@ var outOfReach = []struct{ of, why string }{
 	{"internal/fleet/", "screens"},
 	{"redlatchweb/", "screens"},
 	{"cmd/", "the command"},
+	{"redlatchvet/", "the analyzer"},
 	{"internal/protocol/keys/glob.go", "no program asks for a pattern that is more than a prefix"},
 	{"script that ends while its slot moves, on Redis 8", "no slot moves, and the server in memory is Redis 7"},
 	{"fence/", "resources that check tokens; the simulation has one of its own"},
@@ -80,6 +81,7 @@ var outOfReach = []struct{ of, why string }{
 	{"burst under one time limit", tooMany},
 	{"release that drops all the dead at once", tooMany},
 	{"client that is told where it does not listen", sharded},
+	{"client of a cluster that is told only where", sharded},
 	{"heartbeat from another address than the ticket's", sharded},
 	{"waiter that listens at a replica", sharded},
 }
