@@ -126,7 +126,7 @@ func (l *Lease) Release(ctx context.Context) error { return l.core.Release(ctx) 
 // or Release. There is one exception: if the acquisition had to be sent twice, the lease gets
 // another owner after that, and if that request gets no answer, the lease has ended, and is
 // released in the background. An entry of a [ReentrantMutex] beside others of its client enters
-// Redis by itself first, with one request.
+// Redis by itself first, and the error matches [ErrTaken] if another owner is inside by then.
 //
 // The text is one printable word without quotes or blanks, some 150 bytes and at most 4096, safe in
 // a file, an environment variable or on a command line. Keep it as you would a key: a program that

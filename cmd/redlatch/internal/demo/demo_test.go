@@ -60,8 +60,7 @@ func TestHoldEndsAtItsDeadline(t *testing.T) {
 	var h history
 	end := h.begin(1, 0, lease)
 	h.mu.Lock() // keeps the end from being noted in time
-	<-lease.Context().Done()
-	time.Sleep(50 * time.Millisecond)
+	locktest.Eventually(t, "the lease over", func() bool { return time.Now().After(lease.Deadline()) })
 	h.mu.Unlock()
 	end()
 	over := h.holds[0].end
