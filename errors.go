@@ -82,7 +82,7 @@ func lost(l *lock.Lock, owner string, token int64, why lock.Loss) error {
 		Cause: causes[LossReason(why.Reason)], Force: newForce(owner, why.Note),
 	}
 	if e.Force != nil {
-		e.Cause = fmt.Errorf("%w by %v", e.Cause, e.Force)
+		e.Cause = fmt.Errorf("%w by %s", e.Cause, e.Force.describe())
 	}
 	return e
 }
@@ -233,8 +233,8 @@ type Force struct {
 	From   Process   // that lost the lock; zero if its client had no record
 }
 
-// String names the process that took the lock, the time and the reason.
-func (f *Force) String() string {
+// describe names the process that took the lock, the time and the reason.
+func (f *Force) describe() string {
 	s := fmt.Sprintf("%v at %s", f.By, f.At.Local().Format(time.DateTime))
 	if f.Reason != "" {
 		s += fmt.Sprintf(": %q", f.Reason)

@@ -65,14 +65,6 @@ func (m *MultiMutex) With(o LockOptions) *MultiMutex {
 	return &next
 }
 
-// Options returns the options in effect, which are the same for every name.
-func (m *MultiMutex) Options() LockOptions {
-	if len(m.latches) == 0 {
-		return LockOptions{}
-	}
-	return m.latches[0].options
-}
-
 // Names returns the names in the order in which they are locked.
 func (m *MultiMutex) Names() []string { return slices.Clone(m.names) }
 

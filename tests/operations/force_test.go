@@ -268,7 +268,7 @@ func TestTakeByForceIsOneStep(t *testing.T) {
 	}
 	lost := help.WantLost(t, l)
 	if lost.Reason != redlatch.LossForced || lost.Force == nil || lost.Force.Reason != "it hangs" {
-		t.Errorf("the holder is told of %v by %v, want LossForced for the reason given", lost.Reason, lost.Force)
+		t.Errorf("the holder is told %v, want LossForced for the reason given", lost)
 	}
 	info, err := admin.Inspect(t.Context(), "a")
 	if err != nil || info.Forced == nil || info.Forced.Owner != l.Owner() || len(info.Waiters) != 1 {
