@@ -104,6 +104,12 @@ func TestKeptLockGoesToAWaiter(t *testing.T) {
 	l = help.Await(t, waits)
 	check.That(t, l.Token() > token, "a token of %d after %d", l.Token(), token)
 	locktest.Release(t, l)
+
+	keep(t, s, c, "c")
+	before := help.CommandCalls(s, "evalsha")
+	l = locktest.Lock(t, other.Mutex("c"))
+	check.Equal(t, help.CommandCalls(s, "evalsha")-before, 2, "requests of the waiter and of the client that gives it back")
+	locktest.Release(t, l)
 }
 
 // TestKeptLockIsShown: Inspect and List tell a lock that is only kept from one that is in use.

@@ -163,7 +163,7 @@ func kindSteps(k *script.Kind) []vectorStep {
 			{name: "answer for what another owner has", call: k.Used(set, a, vectorTTL)},
 			{name: "release it", call: release(kept.Owner, "", true)},
 			{name: "acquire it once more", call: k.Acquire(set, kept)},
-			{name: "ask a client that does not listen", call: k.Ask(set, kept.Owner, vectorAddress("A"), false)},
+			{name: "stand in line for it", call: k.Acquire(set, request("B", params[1], true)), listening: hears},
 		}...)
 	}
 	for i := range steps {

@@ -47,6 +47,7 @@ type Standing struct {
 	Foreign   bool          // the holder is not one of redlatch's; known only to the first in line
 	Arrival   int64         // in line since, in microseconds of the server's clock; 0 if not in line
 	First     bool          // in line
+	Asked     bool          // the client that may only keep the latch was told of it
 	Occupant  string        // an owner inside, or that left the latch shut; "" if that is not known
 	Fence     int64         // in line: the last token of the name when Redis said so; 0 if it knows none
 	Missing   bool          // neither inside nor in line
@@ -65,7 +66,7 @@ func ParseAcquire(r conn.Reply) (Standing, error) {
 	case len(r.List) == 7:
 		arrival, err := score(r.List[3])
 		return Standing{
-			Remaining: duration(r.List[1]), Foreign: r.List[2].Int == 1, Arrival: arrival, First: r.List[4].Int == 1,
+			Remaining: duration(r.List[1]), Foreign: r.List[2].Int == 1, Arrival: arrival, First: r.List[4].Int > 0, Asked: r.List[4].Int == 2,
 			Occupant: r.List[5].Text, Fence: r.List[6].Int,
 		}, err
 	}

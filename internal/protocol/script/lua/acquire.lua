@@ -8,13 +8,15 @@
 --       {1, token, detail}                         inside
 --       {0, remaining ms, foreign, arrival, first, occupant, fence}
 --                                                  not inside, but the occupant, if known; with a
---                                                  ticket: in line since then, first or not, and
---                                                  the last token of the name, 0 if there is none
+--                                                  ticket: in line since then, first (1, or 2 if the
+--                                                  client that may only keep the latch is told) or
+--                                                  not, and the last token of the name, 0 if there
+--                                                  is none
 --       {-1, reason}                               not inside, and waiting cannot help
 --       error BUSY                                 so many tickets of the dead were dropped that it
 --                                                  is time for other requests; ask again
--- Cost  4 commands if it is free, 10 to 14 with a place in line, 2 more if the line is bounded;
---       for a mutex
+-- Cost  4 commands if it is free, 10 to 14 with a place in line, 2 more if the line is bounded, a
+--       message if a client may only keep it; for a mutex
 
 local owner, ttl, param, ticket, address = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
 local waited = ARGV[8] ~= '0' -- whatever the size is now: the line was lost, or the place
@@ -87,6 +89,15 @@ if line_full() then
   if spent >= BUDGET then return busy() end
 end
 
+-- ask_keeper tells the client of the occupant that the caller is first in line, as ask.lua does, if that
+-- client may only keep the latch. It returns false if it does not know where that client listens.
+local function ask_keeper(occupant)
+  local me, keeper = string.match(owner, '^rl%-(%w+)%-'), string.match(occupant, '^rl%-(%w+)%-.*~$')
+  if KIND ~= 'mutex' or not me or not keeper or me == keeper or string.find(ticket, '^[ST]') then return false end
+  redis.pcall('PUBLISH', string.gsub(address, me, keeper), 'asked\t0\t' .. occupant)
+  return true
+end
+
 -- The score is the arrival in microseconds, made unique: equal scores would be ordered by the text
 -- of the ticket.
 local arrival, first, fence = tonumber(ARGV[8]), not tail[1], nil
@@ -110,4 +121,6 @@ if ticket ~= '' then
   fence = redis.call('GET', FENCE)
 end
 if yielding and ms == -2 then ms = yielding end
-return {0, ms, first and foreign() and 1 or 0, arrival, first and 1 or 0, occupant(), tonumber(fence or 0)}
+local shared = first and foreign() and 1 or 0
+local rank = not first and 0 or ticket ~= '' and ask_keeper(occupant()) and 2 or 1
+return {0, ms, shared, arrival, rank, occupant(), tonumber(fence or 0)}
