@@ -164,8 +164,8 @@ type LockOptions struct {
 	//   - An [RWMutex] that is kept for reading lets other readers in, and a writer when all
 	//     clients have given it back.
 	//   - A client that waits asks for the lock, and gets it at once or with the next release: a
-	//     round trip and a message later than without Linger. If the message is lost, it waits
-	//     until its next heartbeat, or until Linger has passed.
+	//     round trip later than without Linger, or two for an [RWMutex]. If the message is lost, it
+	//     waits until its next heartbeat, or until Linger has passed.
 	//   - A try of another client asks, too. It fails with [ErrTaken] if the lock is in use, or if
 	//     the client that keeps it does not answer within 100ms or six round trips, and within a
 	//     third of Options.RequestTimeout.

@@ -116,13 +116,18 @@ func (k *Keeper) Begin(on *lock.Lock, id uint64, parent context.Context, g lock.
 	}
 	l.entry.Owner = (*renewal)(l)
 	l.extendAfter = retry.Jitter(l.validity()/3, 0.05)
-	if !g.Passed {
-		// A grant out of the line counts from the last poll, which can be a third of its time ago.
-		// Most work has ended before a tenth of the rest has passed. Not so for a lease that is
-		// passed on, perhaps many times within a tenth: it would not be extended, nor its loss
-		// found, before the end.
+	if !g.Passed || g.Kept {
+		// A grant out of the line counts from the last poll, which can be a third of its time ago, and
+		// a lease that was kept from its last extend. Most work has ended before a tenth of the rest
+		// has passed. Not so for a lease that is passed on, perhaps many times within a tenth: it would
+		// not be extended, nor its loss found, before the end. One that was kept is extended when half
+		// of its time is over.
 		age := now.Since(g.Sent)
-		l.extendAfter = max(l.extendAfter, age+(l.validity()-age)/10)
+		due := age + (l.validity()-age)/10
+		if g.Kept {
+			due = min(due, l.validity()/2)
+		}
+		l.extendAfter = max(l.extendAfter, due)
 	}
 	l.mu.Lock()
 	revoked := k.add(l)

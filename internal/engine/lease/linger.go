@@ -152,7 +152,7 @@ func (k *Keeper) TakeKept(on *lock.Lock) (g lock.Grant, ok bool) {
 	left := int(l.tokens) - 1
 	return lock.Grant{
 		Owner: l.owner, Token: l.token + 1, Spare: left, Run: left, Detail: l.detail,
-		Sent: l.sentAt, TTL: l.ttl, Passed: true, Hearing: l.hearing,
+		Sent: l.sentAt, TTL: l.ttl, Passed: true, Kept: true, Hearing: l.hearing,
 	}, true
 }
 

@@ -22,6 +22,7 @@ type Grant struct {
 	Resent  bool          // a request for it got no answer, and may arrive after the release
 	Ticket  string        // that such a request carries; "" if none
 	Passed  bool          // it is that of a lease of this client
+	Kept    bool          // the client has kept it in the meantime
 	Adopted bool          // it is that of a lease that was detached
 	Hearing uint32        // the session of the subscription that was up before it was asked for; 0 if it may not be kept
 	Gone    bool          // Redis says that it has run out
