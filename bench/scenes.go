@@ -192,6 +192,9 @@ var thinking = users{
 
 func (w users) scene(f form, group, name string, systems []system) scene {
 	span := pick(f.quick, f.span, 2*f.span)
+	if w.Affinity > 0 {
+		span = pick(f.quick, f.span, 6*f.span) // until most names have been at home for a while
+	}
 	return scene{
 		group: group, name: name, columns: userColumns, rounds: f.rounds, systems: systems,
 		run: func(d *deployment, sys system) (sample, error) { return w.run(d, sys, span) },
