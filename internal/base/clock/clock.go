@@ -53,15 +53,19 @@ func (r Reading) Skewed(d time.Duration) Reading {
 // Do not shorten this to r.t.Sub(earlier.t): that asks the monotonic clock alone, and a machine
 // that slept for an hour would believe in leases that ended long ago.
 func (r Reading) Since(earlier Reading) time.Duration {
-	monotonic := r.t.Sub(earlier.t)
-	return max(monotonic, monotonic+r.Gap(earlier))
+	return max(r.t.Sub(earlier.t), r.wallSince(earlier))
 }
 
 // Gap is how much further the wall clock went than the monotonic clock since the earlier reading;
 // negative if it was set back.
 func (r Reading) Gap(earlier Reading) time.Duration {
-	wall := r.t.Round(0).Sub(earlier.t.Round(0)) + r.skew - earlier.skew
-	return wall - r.t.Sub(earlier.t)
+	return r.wallSince(earlier) - r.t.Sub(earlier.t)
+}
+
+// wallSince is the time from an earlier reading to r by the wall clock. It takes half of the time of
+// r.t.Round(0).Sub(earlier.t.Round(0)).
+func (r Reading) wallSince(earlier Reading) time.Duration {
+	return time.Duration(r.t.UnixNano()-earlier.t.UnixNano()) + r.skew - earlier.skew
 }
 
 // Time is the reading as a time on the monotonic clock, for timers.
