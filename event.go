@@ -74,6 +74,8 @@ const (
 	EventDetached EventType = "detached" // [Lease.Detach] handed the lease on: not held here, and not released. Token, HeldFor, Remaining
 )
 
+// internal/engine/lock/event.go lists what a new field of Event needs.
+
 // Event is one thing that happened to a lock of this client: what metrics, traces and logs are made
 // of. [Options.Hook] receives it. Fields that do not apply are zero. The kinds are mutex,
 // reentrant, rwmutex, semaphore, slotpool, election and job; a [MultiMutex] acquires mutexes.

@@ -1,4 +1,5 @@
--- Time and tokens, for every kind.
+-- Time and tokens, for every kind. mutex_acquire.lua has a copy of mint for a mutex that is free.
+-- quorum_token.lua takes the place of this file on a node of a quorum.
 
 local FENCE, QUEUE, CLIENTS = KEYS[2], KEYS[3], KEYS[4]
 

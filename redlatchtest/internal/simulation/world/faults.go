@@ -11,7 +11,9 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
-// fault is something that happens to a world. It begins on the network's goroutine.
+// fault is something that happens to a world. It begins on the network's goroutine. A new one
+// goes into a list below, and ends after a while or in heal. What it does to letters or to a server is in
+// package wire. What happens to one request, which a scene chooses, is a wire.Mishap.
 type fault struct {
 	name  string
 	begin func(w *World)

@@ -1,0 +1,63 @@
+package line
+
+import (
+	"errors"
+
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
+)
+
+// restoreLocked asks for a waiter's place again: Redis lost the line, or passed over this client
+// while it did not listen. The waiter takes a new owner, since the old one may have been inside and
+// run out. A late grant of the old one must not count any more. The caller holds ln.mu.
+func (ln *Line) restoreLocked(w *Waiter) {
+	if w.resent {
+		ln.Undo.Abandon(w.lock, w.owner, w.ticket) // a request for its place may still arrive
+		w.resent = false
+	}
+	delete(ln.byOwner, w.owner)
+	before := w.owner
+	w.owner = ln.Owner()
+	ln.Notes.Move(before, w.owner)
+	// Perhaps the line was lost, and perhaps the client was taken for dead, though it listens. In a
+	// cluster it may listen at a node that was the master. It is tempting to ask for the same place
+	// again: at each heartbeat the ticket would be dropped again, for as long as that is so.
+	if s := ln.Subscription(w.lock); s.Sharded() && s.Address() == w.address {
+		s.MarkUncounted()
+	}
+	w.ticket, w.address = ln.Ticket(w.lock, w.owner)
+	w.setPlaceLocked(w.arrival, true)
+	w.sentAt, w.fence = ln.Now(), 0
+	ln.byOwner[w.owner] = w
+	owner, ticket, address, arrival := w.owner, w.ticket, w.address, w.arrival
+	ln.Spawn(func() {
+		// A waiter may give up during a request, which is then sent again all the same. So the release
+		// that Cancel sends may have come before it.
+		defer func() {
+			if ln.hasGivenUp(w) {
+				ln.Undo.Abandon(w.lock, owner, ticket)
+			}
+		}()
+		for failed := false; ln.has(w); failed = true {
+			standing, answer, err := ln.Request(ln.Closing, w.lock, owner, ticket, address, arrival, 0)
+			answer.Resent = answer.Resent || failed
+			switch {
+			case err == nil:
+				ln.Place(w, standing, answer)
+				return
+			case standing.Refused != "" || errors.Is(err, fault.ErrWrongKind):
+				if answer.Resent {
+					ln.Undo.Abandon(w.lock, owner, ticket) // a request that got no answer may still arrive
+				}
+				ln.Fail(w, err)
+				return
+			}
+			ln.mu.Lock()
+			if w.poller.placed == 0 { // else its polls tell
+				w.poller.noteLocked(err)
+			}
+			ln.mu.Unlock()
+			retry.Sleep(ln.Closing, PollDisconnected)
+		}
+	})
+}
