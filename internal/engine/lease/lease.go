@@ -121,7 +121,7 @@ func (k *Keeper) Begin(on *lock.Lock, id uint64, parent context.Context, g lock.
 		// a lease that was kept from its last extend. Most work has ended before a tenth of the rest
 		// has passed. Not so for a lease that is passed on, perhaps many times within a tenth: it would
 		// not be extended, nor its loss found, before the end. One that was kept is extended when half
-		// of its time is over.
+		// of its time has passed.
 		age := now.Since(g.Sent)
 		due := age + (l.validity()-age)/10
 		if g.Kept {

@@ -143,8 +143,8 @@ func TestNotKept(t *testing.T) {
 }
 
 // TestTakenUpWhenDue: a lease that is due to be extended is kept, for as long as the next holder has a
-// third of its time. That holder's watchdog extends it when half of its time is over: most work has
-// ended by then.
+// third of its time. That holder's watchdog extends it when half of its time has passed: most work
+// has ended by then.
 func TestTakenUpWhenDue(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		on := h.lingering(t, "a")
@@ -158,7 +158,7 @@ func TestTakenUpWhenDue(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		check.Equal(t, h.server.Count("renew"), 0, "extends of the lease that was taken up")
 		time.Sleep(time.Second)
-		check.Equal(t, h.server.Count("renew"), 1, "extends of the lease when half of its time is over")
+		check.Equal(t, h.server.Count("renew"), 1, "extends of the lease when half of its time has passed")
 
 		h.server.Now(answers.Silent) // nothing makes it younger
 		time.Sleep(40 * time.Second)
