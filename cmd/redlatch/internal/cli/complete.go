@@ -11,7 +11,6 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
@@ -72,16 +71,6 @@ func (c completer) names(ctx context.Context, begun string) []cobra.Completion {
 	return all
 }
 
-// values are those that flags can have, for each name of a flag.
-var values = map[string][]cobra.Completion{
-	"scene": {
-		cobra.CompletionWithDesc("mutex", "one lock, a crash, a late write"),
-		cobra.CompletionWithDesc("all", "one after the other"),
-		cobra.CompletionWithDesc("slots", demo.AboutSlots),
-	},
-	"on-loss": {"term", "warn"},
-}
-
 // arrangeArguments sets how arguments and the values of flags are completed.
 func arrangeArguments(c completer, root *cobra.Command) {
 	for _, cmd := range root.Commands() {
@@ -91,9 +80,7 @@ func arrangeArguments(c completer, root *cobra.Command) {
 		case cmd.ValidArgsFunction == nil:
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
-		for flag, all := range values { // it fails for a flag that is not there
-			complete := cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp)
-			_ = cmd.RegisterFlagCompletionFunc(flag, complete)
-		}
+		complete := cobra.FixedCompletions([]cobra.Completion{"term", "warn"}, cobra.ShellCompDirectiveNoFileComp)
+		_ = cmd.RegisterFlagCompletionFunc("on-loss", complete) // which fails for a command without that flag
 	}
 }

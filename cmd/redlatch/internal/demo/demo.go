@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/fence"
 )
 
 // Name is the name of the lock that the workers contend for.
@@ -68,14 +70,15 @@ func TTL(duration time.Duration) time.Duration { return min(duration/8, 2*time.S
 type run struct {
 	Config
 	start   time.Time
-	prefix  string
+	prefix  string // of its own, so that demos on a shared server leave each other alone
 	ttl     time.Duration
-	counter counter
+	guard   fence.Marks  // of the counter
+	counter atomic.Int64 // that the workers write
 	history history
 	workers []*worker
 
 	crash chan struct{} // the holder that receives from it is to crash
-	stall chan struct{} // the holder that receives from it is to stall, or to leave its slot
+	stall chan struct{} // the holder that receives from it is to stall
 
 	mu   sync.Mutex // guards what is below
 	fell time.Time  // when one crashed, until the lock is taken over; else zero
@@ -83,39 +86,30 @@ type run struct {
 }
 
 // Run runs the demo for its duration, and for longer while a part of it has not happened. It returns
-// what came of it, also when ctx ends it early. The error tells of what kept it from running.
+// what came of it, also when ctx ends it early. The error tells of what kept it from running. All that
+// stays behind in Redis is the fence key, for an hour.
 func Run(ctx context.Context, c Config) (Verdict, error) {
-	r := newRun(c)
-	err := r.play(ctx, [2]float64{crashAt, stallAt}, r.complete, (*worker).work)
-	return r.history.verdict(&r.counter, c.Workers), err
-}
-
-// newRun begins a demo, under a prefix of its own, so that demos on a shared server leave each other
-// alone. All that stays behind is the fence key, for an hour.
-func newRun(c Config) *run {
-	return &run{
+	r := &run{
 		Config: c, start: time.Now(), ttl: TTL(c.Duration),
 		prefix: "redlatch-demo:" + rand.Text()[:8] + ":",
 		crash:  make(chan struct{}), stall: make(chan struct{}),
 	}
+	err := r.play(ctx)
+	return r.verdict(), err
 }
 
-// play has new workers do their work until the duration has passed and all has happened. One is to
-// crash and one to stall at these parts of the duration.
-func (r *run) play(
-	ctx context.Context, at [2]float64,
-	happened func() bool, work func(*worker, context.Context) error,
-) error {
+// play has new workers do their work until the duration has passed and all has happened.
+func (r *run) play(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Duration+overtime)
 	defer cancel()
 	go func() {
-		for ctx.Err() == nil && (time.Since(r.start) < r.Duration || !happened()) {
+		for ctx.Err() == nil && (time.Since(r.start) < r.Duration || !r.complete()) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		cancel()
 	}()
-	go r.order(ctx, at[0], r.crash)
-	go r.order(ctx, at[1], r.stall)
+	go r.order(ctx, crashAt, r.crash)
+	go r.order(ctx, stallAt, r.stall)
 
 	defer r.dismiss()
 	for i := range r.Workers {
@@ -129,7 +123,7 @@ func (r *run) play(
 	var wg sync.WaitGroup
 	for i, w := range r.workers {
 		wg.Go(func() {
-			if err := work(w, ctx); err != nil {
+			if err := w.work(ctx); err != nil {
 				errs[i] = fmt.Errorf("worker %d: %w", w.number, err)
 				cancel()
 			}
@@ -205,7 +199,7 @@ func (w *worker) work(ctx context.Context) error {
 
 // hold does the work for one lease, well or badly.
 func (w *worker) hold(ctx context.Context, lease *redlatch.Lease) error {
-	end := w.history.begin(w.number, 0, lease)
+	end := w.history.begin(w.number, lease)
 	w.acquired()
 	select {
 	case <-w.crash:
@@ -216,7 +210,7 @@ func (w *worker) hold(ctx context.Context, lease *redlatch.Lease) error {
 	default:
 	}
 	time.Sleep(2 * time.Millisecond) // the work
-	if err := w.counter.add(lease.Token()); err != nil && lease.Held() {
+	if err := w.write(lease.Token()); err != nil && lease.Held() {
 		return err
 	}
 	end()
@@ -270,11 +264,23 @@ func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func(
 	defer w.link.thaw()
 	<-lease.Context().Done() // what a process that really stands still would see only later
 	end()
-	w.counter.passes(ctx, token)
-	if err := w.counter.add(token); err != nil {
-		w.history.refused.Add(1)
-		w.tell(Refused, "wakes up and writes: refused, %v", err)
+	for ctx.Err() == nil && w.guard.Check(Name, token) == nil { // until another has written
+		time.Sleep(time.Millisecond)
 	}
+	var stale *fence.StaleError
+	if errors.As(w.write(token), &stale) {
+		w.history.refused.Add(1)
+		late := time.Duration(stale.Current-token) * time.Microsecond // which tokens count
+		w.tell(Refused, "wakes up and writes: refused, its token is %v older than the newest", late)
+	}
+}
+
+// write adds one to the counter, unless a newer token than this was there before.
+func (r *run) write(token int64) error {
+	return r.guard.Do(context.Background(), Name, token, func(context.Context) error {
+		r.counter.Add(1)
+		return nil
+	})
 }
 
 func (w *worker) tell(k Kind, format string, args ...any) {
@@ -289,5 +295,5 @@ func (r *run) complete() bool {
 	r.mu.Lock()
 	all := !slices.Contains(r.told[:], false)
 	r.mu.Unlock()
-	return all && r.history.verdict(&r.counter, r.Workers).MinPerWorker > 0
+	return all && r.verdict().MinPerWorker > 0
 }

@@ -39,16 +39,6 @@ func TestDemoKeepsItsPromises(t *testing.T) {
 	}
 }
 
-func TestCounterRefusesOlderTokens(t *testing.T) {
-	t.Parallel()
-	var c counter
-	check.Nil(t, "Add(7)", c.add(7))
-	check.Nil(t, "Add(7) again, as one holder writes many times", c.add(7))
-	if err := c.add(6); err == nil || c.value.Load() != 2 {
-		t.Errorf("Add(6) = %v and the counter is at %d, want an error and 2", err, c.value.Load())
-	}
-}
-
 // TestHoldEndsAtItsDeadline: on a busy machine the end of a hold is noted late. What counts is until
 // when the lease was held.
 func TestHoldEndsAtItsDeadline(t *testing.T) {
@@ -58,7 +48,7 @@ func TestHoldEndsAtItsDeadline(t *testing.T) {
 	})
 	lease := locktest.Lock(t, client.Mutex(Name))
 	var h history
-	end := h.begin(1, 0, lease)
+	end := h.begin(1, lease)
 	h.mu.Lock() // keeps the end from being noted in time
 	locktest.Eventually(t, "the lease over", func() bool { return time.Now().After(lease.Deadline()) })
 	h.mu.Unlock()

@@ -20,23 +20,19 @@ type history struct {
 	holds []*hold
 }
 
-// hold is the time for which one worker believed that it held the lock, or a slot.
+// hold is the time for which one worker believed that it held the lock.
 type hold struct {
 	worker     int
-	slot       int
 	token      int64
 	begin, end time.Time // end is zero while it lasts
 }
 
-// before reports whether a hold had ended when another began.
-func (h *hold) before(next *hold) bool { return !h.end.IsZero() && !h.end.After(next.begin) }
-
 // begin notes that a worker holds a lease, and returns what notes that it stopped. It also stops
 // when the lease is lost.
-func (h *history) begin(worker, slot int, lease *redlatch.Lease) (end func()) {
+func (h *history) begin(worker int, lease *redlatch.Lease) (end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	one := &hold{worker: worker, slot: slot, token: lease.Token(), begin: time.Now()}
+	one := &hold{worker: worker, token: lease.Token(), begin: time.Now()}
 	h.holds = append(h.holds, one)
 	end = func() {
 		h.mu.Lock()
@@ -67,14 +63,15 @@ type Verdict struct {
 	Broken []string `json:"broken"` // the invariants that did not hold
 }
 
-func (h *history) verdict(c *counter, workers int) Verdict {
+func (r *run) verdict() Verdict {
+	h := &r.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := Verdict{
 		Acquisitions: len(h.holds), StaleWritesRefused: int(h.refused.Load()), TokensMonotonic: true,
-		TakeoverMS: h.takeover.Load(), WritesAccepted: int(c.value.Load()), Broken: []string{},
+		TakeoverMS: h.takeover.Load(), WritesAccepted: int(r.counter.Load()), Broken: []string{},
 	}
-	each := make([]int, workers+1)
+	each := make([]int, r.Workers+1)
 	for i, one := range h.holds {
 		each[one.worker]++
 		if i == 0 {
@@ -84,7 +81,7 @@ func (h *history) verdict(c *counter, workers int) Verdict {
 		if one.token <= last.token {
 			v.TokensMonotonic = false
 		}
-		if !last.before(one) {
+		if last.end.IsZero() || last.end.After(one.begin) {
 			v.Overlaps++
 		}
 	}
@@ -102,51 +99,21 @@ func (h *history) verdict(c *counter, workers int) Verdict {
 	return v
 }
 
-// count returns how many holds there were, how many at most at the same time, and how many pairs of
-// them that were of one slot.
-func (h *history) count() (all, most, overlaps int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i, b := range h.holds {
-		at := 1
-		for _, a := range h.holds[:i] {
-			if a.before(b) {
-				continue
-			}
-			at++
-			if a.slot == b.slot {
-				overlaps++
-			}
-		}
-		most = max(most, at)
+// text is the verdict for people.
+func (v Verdict) text(ttl time.Duration) string {
+	monotonic := "strictly increasing"
+	if !v.TokensMonotonic {
+		monotonic = "NOT increasing"
 	}
-	return len(h.holds), most, overlaps
-}
-
-// counter is a resource that checks fencing tokens, as a row with a fence column would. The zero
-// value is ready.
-type counter struct {
-	mu     sync.Mutex // held by writers
-	value  atomic.Int64
-	newest atomic.Int64 // token
-}
-
-// add adds one, unless a newer token than this was here before.
-func (c *counter) add(token int64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if newest := c.newest.Load(); token < newest {
-		late := time.Duration(newest-token) * time.Microsecond
-		return fmt.Errorf("its token is %v older than the newest", late)
+	takeover := "none was needed"
+	if v.TakeoverMS > 0 {
+		takeover = fmt.Sprintf("%dms after the crash; its lease lasted %v", v.TakeoverMS, ttl)
 	}
-	c.newest.Store(token)
-	c.value.Add(1)
-	return nil
-}
-
-// passes returns when a newer token was here, or ctx is done.
-func (c *counter) passes(ctx context.Context, token int64) {
-	for ctx.Err() == nil && c.newest.Load() <= token {
-		time.Sleep(time.Millisecond)
-	}
+	return fmt.Sprintf(`  acquisitions           %d
+  overlaps               %d: how often two workers held the lock at once
+  fencing tokens         %s
+  stale writes refused   %d: a worker that woke up too late could do no harm
+  taken over             %s
+  turns per worker       %d to %d: first come, first served
+`, v.Acquisitions, v.Overlaps, monotonic, v.StaleWritesRefused, takeover, v.MinPerWorker, v.MaxPerWorker)
 }

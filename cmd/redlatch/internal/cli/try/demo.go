@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,40 +24,33 @@ const (
 )
 
 func newDemoCommand(a *app.App) *cobra.Command {
-	duration, workers, scene := 10*time.Second, 8, "mutex"
+	c := demo.Config{Duration: 10 * time.Second, Workers: 8}
 	cmd := app.Command("demo", app.Nothing, func(cmd *cobra.Command, _ []string) error {
 		if err := cmp.Or(
-			app.Within(cmd.Flags(), "duration", duration, minDemo, maxDemo), app.Within(cmd.Flags(), "workers", workers, 2, maxWorkers),
+			app.Within(cmd.Flags(), "duration", c.Duration, minDemo, maxDemo), app.Within(cmd.Flags(), "workers", c.Workers, 2, maxWorkers),
 		); err != nil {
 			return err
-		}
-		if scene != "mutex" && cmd.Flags().Changed("workers") {
-			return exit.Usagef("", "--workers is for --scene mutex; the slots have as many as they need")
 		}
 		if len(a.Redis) > 1 {
 			return exit.Usagef("give one --redis, or none", "the demo runs on one server, not on a quorum")
 		}
-		c := demo.Config{URL: strings.Join(a.Redis, ""), Duration: duration, Workers: workers}
-		return play(cmd.Context(), a, scene, c)
+		c.URL = strings.Join(a.Redis, "")
+		return play(cmd.Context(), a, c)
 	})
 	cmd.Annotations = map[string]string{app.OwnServer: "the embedded server"}
 	flags := cmd.Flags()
-	flags.StringVar(&scene, "scene", scene, "mutex, slots or all")
-	flags.DurationVar(&duration, "duration", duration, "how long it runs at least, each scene of all")
-	flags.IntVar(&workers, "workers", workers, "how many contend")
+	flags.DurationVar(&c.Duration, "duration", c.Duration, "how long it runs at least")
+	flags.IntVar(&c.Workers, "workers", c.Workers, "how many contend")
 	flags.BoolVar(&a.JSON, "json", false, "answer with one JSON object; the timeline goes to stderr")
 	return cmd
 }
 
-func play(ctx context.Context, a *app.App, name string, c demo.Config) error {
+func play(ctx context.Context, a *app.App, c demo.Config) error {
 	ctx, stop := app.UntilSignal(ctx)
 	defer stop()
-	if !slices.Contains(demo.Names, name) {
-		return exit.Usagef("mutex, slots and all are known", "there is no scene %q", name)
-	}
-	s := demo.Show{Out: a.Stdout, Where: "Redis at " + talk.Redacted(c.URL)}
+	out, where := a.Stdout, "Redis at "+talk.Redacted(c.URL)
 	if a.JSON {
-		s.Out, s.JSON = a.Stderr, a.AnswerJSON
+		out = a.Stderr
 	}
 	if c.URL == "" {
 		server, err := redlatchtest.Listen("127.0.0.1:0")
@@ -66,13 +58,16 @@ func play(ctx context.Context, a *app.App, name string, c demo.Config) error {
 			return err
 		}
 		defer server.Close()
-		c.URL, s.Where = server.URL(), "the embedded server"
+		c.URL, where = server.URL(), "the embedded server"
 	}
-	broken, err := s.Play(ctx, name, c)
-	if err != nil || len(broken) == 0 {
+	verdict, err := demo.Show(ctx, out, where, c)
+	if err == nil && a.JSON {
+		err = a.AnswerJSON(verdict)
+	}
+	if err != nil || len(verdict.Broken) == 0 {
 		return err
 	}
-	err = fmt.Errorf("not shown: %s", strings.Join(broken, "; "))
+	err = fmt.Errorf("not shown: %s", strings.Join(verdict.Broken, "; "))
 	if ctx.Err() != nil {
 		err = fmt.Errorf("ended early, so %w", err)
 	}
