@@ -42,12 +42,12 @@ func TestHelpFitsOnAScreen(t *testing.T) {
 		if cmd.Name() == "help" {
 			continue
 		}
-		page, whole := helpPage(cmd, false, 80), helpPage(cmd, true, 80)
+		page, whole := helpPage(cmd, false), helpPage(cmd, true)
 		if n := strings.Count(page, "\n"); n > 46 {
 			t.Errorf("%s --help has %d lines, want 46 at most:\n%s", cmd.Name(), n, page)
 		}
-		for line := range strings.SplitSeq(cmd.Example, "\n") { // as a fold would make two commands of it
-			check.That(t, len(line) <= 80, "an example of %s is longer than 80 columns: %s", cmd.Name(), line)
+		for line := range strings.SplitSeq(whole, "\n") {
+			check.That(t, len(line) <= columns, "a line of the help of %s is longer than %d columns: %s", cmd.Name(), columns, line)
 		}
 		if strings.Index(page, "Examples:") > strings.Index(page, "Flags:") {
 			t.Errorf("%s --help has flags before examples", cmd.Name())
@@ -58,12 +58,4 @@ func TestHelpFitsOnAScreen(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestHelpFillsItsLines: a paragraph is folded as a whole, and what explains a name beside it.
-func TestHelpFillsItsLines(t *testing.T) {
-	t.Parallel()
-	text := "One line,\nand another.\n\nCodes:\n  64  is one,\n      of several\n  65  is another\n  a, b\n  cde  too"
-	want := "One line, and another.\n\nCodes:\n  64  is one, of several\n  65  is another\n  a, b\n  cde  too"
-	check.Equal(t, joined(text), want, "joined")
 }

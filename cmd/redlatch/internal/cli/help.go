@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +14,10 @@ import (
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 )
 
 // arrangeHelp sets what is not cobra's own: the pages, and errors that suggest what was meant.
-func arrangeHelp(a *app.App, root *cobra.Command) {
+func arrangeHelp(root *cobra.Command) {
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		switch {
@@ -28,9 +26,8 @@ func arrangeHelp(a *app.App, root *cobra.Command) {
 		case cmd.Long == "" || cmd.Name() == "completion" || cmd.Parent().Name() == "completion" || cmd.Name() == "help":
 			usual(cmd, args) // cobra's own
 		default:
-			width, _ := terminal.Of(a.Stdout)
 			whole := len(args) == 0 // `redlatch help`, and not --help
-			fmt.Fprint(cmd.OutOrStdout(), helpPage(cmd, whole, min(cmp.Or(width, widest), widest)))
+			fmt.Fprint(cmd.OutOrStdout(), helpPage(cmd, whole))
 		}
 	})
 	for _, cmd := range root.Commands() {
@@ -64,71 +61,38 @@ func (w *helpWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// widest is how many columns a page of help has at most.
-const widest = 100
+// columns is how wide a page of help is, as the files below app/help are.
+const columns = 80
 
 // helpPage returns what is said of a command: how it is used first. The whole page also has what
 // does not fit on a screen.
-func helpPage(cmd *cobra.Command, whole bool, width int) string {
-	var b strings.Builder
+func helpPage(cmd *cobra.Command, whole bool) string {
 	about, more, _ := strings.Cut(cmd.Long, "\n\n")
 	examples, rare, _ := strings.Cut(cmd.Example, "\n\n")
-	if whole && rare != "" {
-		examples += "\n" + rare
-	}
-	section := func(head, text string) {
-		if text = strings.TrimRight(text, "\n"); text != "" {
-			b.WriteString(head)
-			for line := range strings.SplitSeq(text, "\n") {
-				b.WriteString(terminal.Fold(line, width, column(line)))
-			}
+	var b strings.Builder
+	section := func(text string) {
+		if text != "" {
+			b.WriteString(text + "\n")
 		}
 	}
-	section("", joined(about))
-	section("\nUsage:\n", "  "+cmd.UseLine())
-	section("\nExamples:\n", examples)
+	section(about + "\n\nUsage:\n  " + cmd.UseLine() + "\n\nExamples:\n" + examples)
 	if whole {
-		section("\n", joined(more))
+		section(rare)
+		section("\n" + more)
 	}
 	cmd.InheritedFlags() // has cobra tell these apart from those of the command
-	b.WriteString("\nFlags:\n" + cmd.LocalFlags().FlagUsagesWrapped(width))
+	b.WriteString("\nFlags:\n" + cmd.LocalFlags().FlagUsagesWrapped(columns))
 	if cmd.Annotations[app.TalksToNone] == "" {
 		if own := cmd.Annotations[app.OwnServer]; own != "" {
 			cmd.Flag("redis").Usage = "`URL` of the server (default: " + own + ")"
 		}
-		b.WriteString("\nFlags of all commands:\n" + cmd.InheritedFlags().FlagUsagesWrapped(width))
+		b.WriteString("\nFlags of all commands:\n" + cmd.InheritedFlags().FlagUsagesWrapped(columns))
 	}
 	if !whole && more+rare != "" {
 		fmt.Fprintf(&b, "\n`redlatch help %s` says all about it.\n", cmd.Name())
 	}
 	return b.String()
 }
-
-// joined returns a text with each paragraph, and what explains a name, on one line.
-func joined(text string) string {
-	var lines []string
-	for line := range strings.SplitSeq(text, "\n") {
-		words := strings.TrimLeft(line, " ")
-		last := len(lines) - 1
-		if last >= 0 && lines[last] != "" && words != "" && column(lines[last]) == len(line)-len(words) && !lastGap.MatchString(line) {
-			lines[last] += " " + words
-			continue
-		}
-		lines = append(lines, line)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// column returns where the text of a line begins: behind the name that it explains, if there is one.
-func column(line string) int {
-	if at := lastGap.FindStringIndex(line); at != nil {
-		return at[1]
-	}
-	return len(line) - len(strings.TrimLeft(line, " "))
-}
-
-// lastGap matches a line up to the last gap of two blanks or more.
-var lastGap = regexp.MustCompile(`^.*\S {2,}`)
 
 // alsoCalled are the names under which users look for commands.
 var alsoCalled = map[string][]string{

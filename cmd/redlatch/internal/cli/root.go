@@ -113,7 +113,7 @@ func newRootCommand(a *app.App, typed []string) (root *cobra.Command, started *b
 	root.AddCommand(newVersionCommand(a))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	arrangeHelp(a, root)
+	arrangeHelp(root)
 	arrangeArguments(completer{a, typed}, root)
 	return root, started
 }
