@@ -157,10 +157,13 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 // flagError returns the error of a flag that is unknown, or that lacks its value.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath())
+	var refused *exit.Error // by the value of the flag
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
 	var bare *pflag.ValueRequiredError
 	switch {
+	case errors.As(err, &refused):
+		return refused
 	case errors.As(err, &value):
 		return valueError(value)
 	case errors.As(err, &bare):
@@ -187,10 +190,8 @@ func valueError(e *pflag.InvalidValueError) error {
 	switch kind := flag.Value.Type(); {
 	case kind == "duration" && noNumber == nil:
 		return exit.Usagef(fmt.Sprintf("--%s %ss?", flag.Name, value), "--%s is %s, which has no unit", flag.Name, value)
-	case kind == "duration" && app.TooLong(value):
-		return exit.Usagef("", "--%s is %s, which is too long: the longest time is %s", flag.Name, value, app.Longest)
 	case kind == "duration":
-		return exit.Usagef("a time is a number with ms, s, m or h, such as 90s or 1h30m", "--%s is %q, which is no time", flag.Name, value)
+		return exit.Usagef("a time is a number with ms, s, m or h, such as 90s or 1h30m, up to 292 years", "--%s is %q, which is no time", flag.Name, value)
 	case kind == "bool":
 		return exit.Usagef(fmt.Sprintf("--%s alone, or --%s=false", flag.Name, flag.Name), "--%s is %q, which is neither true nor false", flag.Name, value)
 	case kind == "int":

@@ -63,13 +63,6 @@ type Progress struct {
 	Now       string // the faults that are being done
 }
 
-// The bounds of what can be asked for.
-const (
-	MinDuration = 15 * time.Second
-	MaxDuration = 24 * time.Hour
-	MaxWorkers  = 32
-)
-
 // planFile is where the plan is kept, beside the histories.
 const planFile = "plan.json"
 

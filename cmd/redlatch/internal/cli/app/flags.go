@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 
@@ -47,31 +46,54 @@ func Lacks(typed *pflag.FlagSet, needed, flags string) error {
 	return nil
 }
 
-// Within refuses a value that a flag was given and that is out of bounds.
-func Within[T cmp.Ordered](typed *pflag.FlagSet, flag string, value, low, high T) error {
-	if typed.Changed(flag) && (value < low || value > high) {
-		return exit.Usagef("", "--%s is %v: it must be between %v and %v", flag, value, low, high)
+// Between has a flag refuse values that are out of bounds.
+func Between[T cmp.Ordered](flags *pflag.FlagSet, flag string, value *T, low, high T) {
+	bound(flags, flag, func() error {
+		if *value < low || *value > high {
+			return exit.Usagef("", "--%s is %v: it must be between %v and %v", flag, *value, low, high)
+		}
+		return nil
+	})
+}
+
+// AtLeast has a flag refuse values that are too small.
+func AtLeast[T cmp.Ordered](flags *pflag.FlagSet, flag string, value *T, low T) {
+	bound(flags, flag, func() error {
+		switch zero := *new(T); {
+		case *value >= low:
+			return nil
+		case low == zero:
+			return exit.Usagef("", "--%s is %v: it must not be negative", flag, *value)
+		}
+		return exit.Usagef("", "--%s is %v: it must be %v or more", flag, *value, low)
+	})
+}
+
+// bound has the value of a flag checked when it is set.
+func bound(flags *pflag.FlagSet, flag string, check func() error) {
+	f := flags.Lookup(flag)
+	f.Value = bounded{f.Value, check}
+	if f.DefValue == "0s" { // which help would show of a value that it does not know
+		f.DefValue = ""
 	}
-	return nil
 }
 
-// TooLong reports whether a text is a time, and longer than [Longest].
-func TooLong(text string) bool {
-	_, err := time.ParseDuration(text)
-	return err != nil && duration.MatchString(text)
+type bounded struct {
+	pflag.Value
+	check func() error
 }
 
-var duration = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
+// Set implements [pflag.Value].
+func (b bounded) Set(text string) error { return cmp.Or(b.Value.Set(text), b.check()) }
 
-// Longest is the longest time, in words.
-const Longest = "2562047h, which is 292 years"
-
-// The bounds of --ttl, --min-hold and --max-waiters, which are those of the library.
+// The bounds of --ttl and --min-hold, which are those of the library.
 const (
-	MinTTL     = 100 * time.Millisecond
-	MaxTTL     = 24 * time.Hour
-	MaxWaiters = 1000
+	MinTTL = 100 * time.Millisecond
+	MaxTTL = 24 * time.Hour
 )
+
+// MinInterval is the shortest --interval.
+const MinInterval = 100 * time.Millisecond
 
 // OneName wants the name of one lock.
 func OneName(cmd *cobra.Command, args []string) error {

@@ -96,6 +96,9 @@ func (r *run) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.lock.MaxHold, "max-hold", 0, "stop the command when it held the lock so long")
 	flags.DurationVar(&r.lock.MinHold, "min-hold", 0, "how long the lock stays closed at least")
 	flags.DurationVar(&r.grace, "grace", 0, "from TERM to KILL (default --ttl/6, at most 5s)")
+	app.AtLeast(flags, "max-hold", &r.lock.MaxHold, time.Millisecond)
+	app.Between(flags, "min-hold", &r.lock.MinHold, time.Millisecond, app.MaxTTL)
+	app.AtLeast(flags, "grace", &r.grace, 0)
 	flags.StringVar(&r.onLoss, "on-loss", "term", "if the lease is lost: term or warn")
 	flags.BoolVar(&r.keepPassword, "keep-password", false, "leave the password in "+app.RedisVariable)
 	flags.BoolVar(&a.Events, "json", false, "talk in events, one JSON object a line")
@@ -109,6 +112,10 @@ func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&r.lock.MaxWaiters, "max-waiters", 0, "give up at once if `N` others wait already")
 	flags.StringArrayVar(&r.labels, "label", nil, "shown by inspect, ls and log; up to 8 `KEY=VALUE`")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exit.Taken, "exit code `N` if the lock is taken")
+	app.Between(flags, "ttl", &r.lock.TTL, app.MinTTL, app.MaxTTL)
+	app.AtLeast(flags, "wait", &r.lock.MaxWait, 0)
+	app.Between(flags, "max-waiters", &r.lock.MaxWaiters, 1, 1000) // which the library allows
+	app.Between(flags, "taken-exit-code", &r.taken, 0, 255)
 	flags.BoolVarP(&r.app.Quiet, "quiet", "q", false, "say nothing of a lock that is taken")
 }
 
@@ -140,11 +147,7 @@ func (r *run) check(typed *pflag.FlagSet) error {
 		r.grace = min(r.lock.TTL/6, 5*time.Second)
 	}
 	lock := r.lock
-	err := cmp.Or(app.Refuse(typed, clashes...),
-		app.Within(typed, "ttl", lock.TTL, app.MinTTL, app.MaxTTL),
-		app.Within(typed, "min-hold", lock.MinHold, time.Millisecond, app.MaxTTL),
-		app.Within(typed, "taken-exit-code", r.taken, 0, 255))
-	waits := typed.Changed("max-waiters")
+	err := app.Refuse(typed, clashes...)
 	unlabelled := slices.IndexFunc(r.labels, func(label string) bool { return strings.Index(label, "=") < 1 })
 	switch {
 	case err != nil:
@@ -153,17 +156,8 @@ func (r *run) check(typed *pflag.FlagSet) error {
 		return exit.Usagef("`--label team=web`", "--label is %q: it must be KEY=VALUE", r.labels[unlabelled])
 	case r.app.Quiet && r.app.Events:
 		return exit.Usagef("", "--quiet and --json contradict each other")
-	case lock.MaxWait < 0:
-		return exit.Usagef("", "--wait is %v: it must not be negative", lock.MaxWait)
-	case r.grace < 0:
-		return exit.Usagef("", "--grace is %v: it must not be negative", r.grace)
-	case waits && (lock.MaxWaiters < 1 || lock.MaxWaiters > app.MaxWaiters):
-		return exit.Usagef("--try gives up at once if the lock is taken",
-			"--max-waiters is %d: it must be between 1 and %d", lock.MaxWaiters, app.MaxWaiters)
-	case waits && typed.Changed("wait") && lock.MaxWait == 0:
+	case lock.MaxWaiters > 0 && typed.Changed("wait") && lock.MaxWait == 0:
 		return exit.Usagef("", "--try never waits, so it does not go with --max-waiters")
-	case typed.Changed("max-hold") && lock.MaxHold <= 0:
-		return exit.Usagef("", "--max-hold is %v: it must be more than 0", lock.MaxHold)
 	case typed.Changed("on-loss") && r.onLoss != "term" && r.onLoss != "warn":
 		return exit.Usagef("", "--on-loss is %q: it must be term or warn", r.onLoss)
 	case r.onLoss == "warn" && typed.Changed("max-hold"):

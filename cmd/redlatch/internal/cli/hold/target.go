@@ -44,6 +44,9 @@ func (t *target) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&t.slot.Quarantine, "quarantine", 0, "with --slot-pool: rest of a lost slot")
 	flags.BoolVar(&t.once, "once", false, "run at most once in a --window, over all hosts")
 	flags.DurationVar(&t.job.Window, "window", 0, "with --once: no other run starts for so long")
+	app.Between(flags, "slot-pool", &t.slots, 1, 1<<20)
+	app.Between(flags, "quarantine", &t.slot.Quarantine, time.Millisecond, app.MaxTTL)
+	app.Between(flags, "window", &t.job.Window, app.MinTTL, 366*24*time.Hour)
 	flags.StringVar(&t.force.Owner, "take-by-force", "", "take it from this `OWNER`, as inspect shows it")
 	flags.StringVar(&t.force.Reason, "reason", "", "with --take-by-force: `TEXT` for the holder")
 }
@@ -79,13 +82,9 @@ func (t *target) check(typed *pflag.FlagSet) error {
 		}
 	case t.once && !typed.Changed("window"):
 		return exit.Usagef("`--once --window 30m` for a job that starts every hour", "--once wants a --window")
-	case t.once && (t.job.Window < app.MinTTL || t.job.Window > 366*24*time.Hour):
-		return exit.Usagef("", "--window is %v: it must be between %v and 366 days", t.job.Window, app.MinTTL)
 	}
 	return cmp.Or(
-		app.Lacks(typed, "take-by-force", "reason"), app.Lacks(typed, "slot-pool", "instance quarantine"), app.Lacks(typed, "once", "window"),
-		app.Within(typed, "slot-pool", t.slots, 1, 1<<20),
-		app.Within(typed, "quarantine", t.slot.Quarantine, time.Millisecond, app.MaxTTL))
+		app.Lacks(typed, "take-by-force", "reason"), app.Lacks(typed, "slot-pool", "instance quarantine"), app.Lacks(typed, "once", "window"))
 }
 
 func (t *target) parsePermits() error {

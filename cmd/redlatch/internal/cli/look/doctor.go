@@ -18,9 +18,6 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	ttl := 30 * time.Second
 	var probe, acl bool
 	cmd := app.Command("doctor", app.Nothing, func(cmd *cobra.Command, _ []string) error {
-		if err := app.Within(cmd.Flags(), "ttl", ttl, app.MinTTL, app.MaxTTL); err != nil {
-			return err
-		}
 		o := doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: ttl}
 		if acl {
 			const text = "--OTHER is not for --acl, which looks at nothing"
@@ -40,6 +37,7 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 		})
 	})
 	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "the shortest TTL that is used there, to compare the round trip with")
+	app.Between(cmd.Flags(), "ttl", &ttl, app.MinTTL, app.MaxTTL)
 	cmd.Flags().BoolVar(&probe, "probe", false, "try what redlatch needs of a server, and say what would be missing")
 	cmd.Flags().BoolVar(&acl, "acl", false, "print the command for Redis that gives the user its rights, and look at nothing")
 	cmd.Flags().BoolVar(&a.JSON, "json", false, "print JSON, one object a line: server, check, level, found, advice")

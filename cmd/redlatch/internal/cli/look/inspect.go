@@ -16,9 +16,6 @@ import (
 func newInspectCommand(a *app.App) *cobra.Command {
 	var free int
 	cmd := app.Command("inspect", app.OneName, func(cmd *cobra.Command, args []string) error {
-		if err := app.Within(cmd.Flags(), "free-exit-code", free, 0, 255); err != nil {
-			return err
-		}
 		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
 			info, err := client.Inspect(cmd.Context(), args[0])
 			if err == nil {
@@ -32,6 +29,7 @@ func newInspectCommand(a *app.App) *cobra.Command {
 	})
 	cmd.Flags().BoolVar(&a.JSON, "json", false, "print JSON, as one object on one line")
 	cmd.Flags().IntVar(&free, "free-exit-code", 0, "exit code `N` if no process holds the lock")
+	app.Between(cmd.Flags(), "free-exit-code", &free, 0, 255)
 	return cmd
 }
 

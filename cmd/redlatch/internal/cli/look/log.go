@@ -19,9 +19,6 @@ func newLogCommand(a *app.App) *cobra.Command {
 	var since string
 	cmd := app.Command("log", app.OnePattern("name or pattern"), func(cmd *cobra.Command, args []string) error {
 		q.Pattern = cmp.Or(strings.Join(args, ""), "*")
-		if q.Last < 0 {
-			return exit.Usagef("", "--last is %d: give the number of entries", q.Last)
-		}
 		var err error
 		if q.Since, err = moment(since, time.Now()); err != nil {
 			return err
@@ -33,6 +30,7 @@ func newLogCommand(a *app.App) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&since, "since", "", "what was noted since this `TIME`: so long ago, as 90m, or 2006-01-02 15:04:05, or in RFC 3339")
 	flags.IntVar(&q.Last, "last", 0, "only the last `N` entries (default: all)")
+	app.AtLeast(flags, "last", &q.Last, 0)
 	flags.BoolVarP(&q.Follow, "follow", "f", false, "go on with what happens from now on, until interrupted")
 	flags.BoolVar(&a.JSON, "json", false, "print JSON, one object a line")
 	return cmd
@@ -63,9 +61,6 @@ func moment(text string, now time.Time) (time.Time, error) {
 	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
-	}
-	if app.TooLong(text) {
-		return time.Time{}, exit.Usagef("", "--since %q is too long: the longest time is %s", text, app.Longest)
 	}
 	for _, layout := range []string{time.DateTime, "2006-01-02 15:04", time.DateOnly, time.RFC3339} {
 		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {

@@ -51,21 +51,17 @@ func newListCommand(a *app.App) *cobra.Command {
 	flags.DurationVar(&l.minWait, "min-wait", 0, "only names with a waiter that has waited so long")
 	flags.DurationVar(&l.minHeld, "min-held", 0, "only names with a holder that has held so long")
 	flags.IntVar(&l.limit, "limit", 0, "only the first `N` in that order (default: all)")
+	app.AtLeast(flags, "min-wait", &l.minWait, 0)
+	app.AtLeast(flags, "min-held", &l.minHeld, 0)
+	app.AtLeast(flags, "limit", &l.limit, 0)
 	flags.BoolVar(&l.deadlocks, "deadlocks", false, "list processes that wait for each other")
 	return cmd
 }
 
 // check refuses flags that make no sense.
 func (l *listing) check(typed *pflag.FlagSet) error {
-	switch {
-	case !slices.Contains(fleet.Sorts, l.sort):
+	if !slices.Contains(fleet.Sorts, l.sort) {
 		return badSort(l.sort)
-	case l.minWait < 0:
-		return exit.Usagef("", "--min-wait is %v: give a time", l.minWait)
-	case l.minHeld < 0:
-		return exit.Usagef("", "--min-held is %v: give a time", l.minHeld)
-	case l.limit < 0:
-		return exit.Usagef("", "--limit is %d: give a number of names", l.limit)
 	}
 	return app.Refuse(typed, app.Clash(
 		"deadlocks", "sort min-wait min-held limit", "--OTHER is not for --deadlocks, which tells of cycles and not of names", "`redlatch ls --deadlocks`",

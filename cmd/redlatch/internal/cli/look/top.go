@@ -25,8 +25,6 @@ func newTopCommand(a *app.App) *cobra.Command {
 			return badSort(q.Sort)
 		case q.State != "" && !slices.Contains(fleet.States, q.State):
 			return exit.Usagef(strings.Join(fleet.States, ", ")+" are known", "--state %q is no state", q.State)
-		case interval < 100*time.Millisecond:
-			return exit.Usagef("", "--interval is %v: it must be 100ms or more", interval)
 		}
 		ctx, stop := app.UntilSignal(cmd.Context())
 		defer stop()
@@ -43,5 +41,6 @@ func newTopCommand(a *app.App) *cobra.Command {
 	cmd.Flags().StringVar(&q.State, "state", "", "only the locks in this `STATE`: "+strings.Join(fleet.States, ", "))
 	cmd.Flags().StringVar(&q.Search, "search", "", "only the locks with this `TEXT` in a name, host, program or label")
 	cmd.Flags().DurationVar(&interval, "interval", interval, "the shortest time between two looks at Redis")
+	app.AtLeast(cmd.Flags(), "interval", &interval, app.MinInterval)
 	return cmd
 }

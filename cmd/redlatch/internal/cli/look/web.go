@@ -46,6 +46,7 @@ func WebCommand(a *app.App) *cobra.Command {
 	flags.BoolVar(&w.AllowRelease, "allow-release", false, "let viewers take locks by force")
 	flags.StringArrayVar(&w.Patterns, "pattern", nil, "`PATTERN` of names that /metrics tells by itself; may be repeated (default all names)")
 	flags.DurationVar(&w.Interval, "interval", time.Second, "the shortest time between two looks at Redis")
+	app.AtLeast(flags, "interval", &w.Interval, app.MinInterval)
 	flags.BoolVar(&w.gallery, "gallery", false, "show every state of the dashboard with made-up locks")
 	return cmd
 }
@@ -155,8 +156,6 @@ func (w web) check() (map[string]string, error) {
 		return nil, err
 	}
 	switch {
-	case w.Interval < 100*time.Millisecond:
-		return nil, exit.Usagef("", "--interval is %v: it must be 100ms or more", w.Interval)
 	case w.under() != path.Clean(w.under()) || w.under() != (&url.URL{Path: w.under()}).EscapedPath():
 		return nil, exit.Usagef("a path such as /locks", "--path %q is no clean path", w.path)
 	case (w.cert == "") != (w.key == ""):

@@ -1,7 +1,6 @@
 package try
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -16,21 +15,9 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 
-// The bounds of the demo's flags: both faults need their time, and a row must fit on a screen.
-const (
-	minDemo    = 3 * time.Second
-	maxDemo    = time.Hour
-	maxWorkers = 24
-)
-
 func newDemoCommand(a *app.App) *cobra.Command {
 	c := demo.Config{Duration: 10 * time.Second, Workers: 8}
 	cmd := app.Command("demo", app.Nothing, func(cmd *cobra.Command, _ []string) error {
-		if err := cmp.Or(
-			app.Within(cmd.Flags(), "duration", c.Duration, minDemo, maxDemo), app.Within(cmd.Flags(), "workers", c.Workers, 2, maxWorkers),
-		); err != nil {
-			return err
-		}
 		if len(a.Redis) > 1 {
 			return exit.Usagef("give one --redis, or none", "the demo runs on one server, not on a quorum")
 		}
@@ -40,7 +27,9 @@ func newDemoCommand(a *app.App) *cobra.Command {
 	cmd.Annotations = map[string]string{app.OwnServer: "the embedded server"}
 	flags := cmd.Flags()
 	flags.DurationVar(&c.Duration, "duration", c.Duration, "how long it runs at least")
+	app.Between(flags, "duration", &c.Duration, 3*time.Second, time.Hour) // both faults need their time
 	flags.IntVar(&c.Workers, "workers", c.Workers, "how many contend")
+	app.Between(flags, "workers", &c.Workers, 2, 24) // a row must fit on a screen
 	flags.BoolVar(&a.JSON, "json", false, "answer with one JSON object; the timeline goes to stderr")
 	return cmd
 }

@@ -1,7 +1,6 @@
 package try
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
@@ -40,13 +38,17 @@ func newVerifyCommand(a *app.App) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.o.Deployment, "deployment", f.o.Deployment, "servers to start without --redis: "+strings.Join(servers.Kinds, ", "))
 	flags.DurationVar(&f.o.Duration, "duration", f.o.Duration, "how long it works, with a quiet part of some 8 TTLs at its end")
+	app.Between(flags, "duration", &f.o.Duration, 15*time.Second, 24*time.Hour)
 	flags.IntVar(&f.o.Workers, "workers", f.o.Workers, "how many processes take turns")
+	app.Between(flags, "workers", &f.o.Workers, 2, 32)
 	flags.StringSliceVar(&f.o.Kinds, "kinds", nil, "kinds of locks (default all): mutex, reentrant, rwmutex, semaphore, slotpool, election, job, multi")
 	flags.StringSliceVar(&f.o.Faults, "faults", nil, "faults (default all that are possible): "+faultNames())
 	flags.BoolVar(&f.o.Disrupt, "disrupt", false, "also faults that hit other users; wants --yes")
 	flags.BoolVar(&f.yes, "yes", false, "say that --disrupt is meant")
 	flags.DurationVar(&f.o.TTL, "ttl", f.o.TTL, "of the leases; the faults last up to one and a half of it")
+	app.Between(flags, "ttl", &f.o.TTL, 500*time.Millisecond, time.Minute)
 	flags.IntVar(&f.o.Rate, "rate", f.o.Rate, "acquisitions a second at most; 0 for no limit (default 500 with --redis, else no limit)")
+	app.AtLeast(flags, "rate", &f.o.Rate, 0)
 	flags.StringVar(&f.o.Out, "out", "", "`directory` for the records: empty or not there")
 	flags.StringVar(&f.recheck, "recheck", "", "judge the records in this `directory` again")
 	flags.BoolVar(&a.JSON, "json", false, "answer with one JSON object, the report")
@@ -64,15 +66,9 @@ func faultNames() string {
 }
 
 // check refuses what makes no sense.
-func (f verifyFlags) check(typed *pflag.FlagSet, given []string) error {
+func (f verifyFlags) check(given []string) error {
 	o := f.o
-	if err := cmp.Or(app.Within(typed, "duration", o.Duration, verify.MinDuration, verify.MaxDuration), app.Within(typed, "workers", o.Workers, 2, verify.MaxWorkers),
-		app.Within(typed, "ttl", o.TTL, 500*time.Millisecond, time.Minute)); err != nil {
-		return err
-	}
 	switch {
-	case o.Rate < 0:
-		return exit.Usagef("", "--rate is %d: it must not be negative; 0 is for no limit", o.Rate)
 	case o.Duration < 14*o.TTL:
 		return exit.Usagef("", "--duration is %v: with a --ttl of %v it must be %v at least", o.Duration, o.TTL, 14*o.TTL)
 	case !slices.Contains(servers.Kinds, o.Deployment):
@@ -98,7 +94,7 @@ func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
 		report.Dir = f.recheck
 		return verdict(a, report)
 	}
-	if err := f.check(cmd.Flags(), given); err != nil {
+	if err := f.check(given); err != nil {
 		return err
 	}
 	if len(given) > 0 && cmd.Flags().Changed("deployment") {
