@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/address"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
+	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
 // admin is the supervisor's own connection to the servers, which no fault strikes but those of the
@@ -102,21 +103,13 @@ func (a *admin) versions(ctx context.Context) string {
 
 // each calls f for every key under a prefix.
 func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client, key string) error) error {
-	for _, c := range a.masters(ctx) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, c := range a.clients {
 		// Siblings of a key begin with a brace: {prefix name}:fence.
 		for _, pattern := range []string{keys.Escape(prefix) + "*", "{" + keys.Escape(prefix) + "*"} {
-			scan := rueidis.NewScanner(func(cursor uint64) (rueidis.ScanEntry, error) {
-				ctx, cancel := bound(ctx)
-				defer cancel()
-				page := c.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()
-				return c.Do(ctx, page).AsScanEntry()
-			})
-			for key := range scan.Iter() {
-				if err := f(c, key); err != nil {
-					return err
-				}
-			}
-			if err := scan.Err(); err != nil {
+			err := redlatchrueidis.New(c, "").Scan(ctx, pattern, func(key string) error { return f(c, key) })
+			if err != nil {
 				return err
 			}
 		}
@@ -147,15 +140,6 @@ func (a *admin) left(ctx context.Context, prefix string) (map[string]string, err
 		return nil
 	})
 	return left, err
-}
-
-// safeURL returns a URL without user, password and parameters. It is one that the library has read, so no
-// password in it has a / or ?.
-func safeURL(text string) string {
-	scheme, rest, _ := strings.Cut(text, "://")
-	rest, _, _ = strings.Cut(rest, "?")
-	hosts, path, _ := strings.Cut(rest, "/")
-	return strings.TrimSuffix(scheme+"://"+hosts[strings.LastIndexByte(hosts, '@')+1:]+"/"+path, "/")
 }
 
 // joined is the keys of a map, as a list.

@@ -19,7 +19,7 @@ import (
 func TestRegisterThatTakesALateWriteFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	text := check.Value(json.Marshal(Plan{Terms: worker.Terms{Kinds: []string{history.Mutex}}, Workers: 2})).OK(t)
+	text := check.Value(json.Marshal(Plan{Terms: worker.Terms{Kinds: []string{history.Mutex}}, Workers: 2, Faults: []string{"stop"}})).OK(t)
 	check.OK(t, "WriteFile", os.WriteFile(filepath.Join(dir, planFile), text, 0o600))
 	file := check.Value(os.Create(filepath.Join(dir, "worker-1.1.jsonl"))).OK(t)
 	defer file.Close()
@@ -35,7 +35,7 @@ func TestRegisterThatTakesALateWriteFails(t *testing.T) {
 		t.Errorf("reasons are %s, want the late write among them", why)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
-	if err != nil || !strings.Contains(string(page), "took token 1 of worker 1.1") || !strings.Contains(string(page), "stop") {
+	if err != nil || !strings.Contains(string(page), "took token 1 of worker 1.1") || !strings.Contains(string(page), "<title>stop 1.1 at ") {
 		t.Errorf("the report = %d bytes, %v, want the write and the fault in it", len(page), err)
 	}
 }

@@ -67,10 +67,8 @@ func allowed(f history.Finding) string {
 // pageData is what the page shows.
 type pageData struct {
 	Report
-	Glance     template.HTML
-	Close      template.HTML
-	CloseTitle string
-	Legend     []string // the numbers of the workers
+	Glance template.HTML
+	Legend []string // the numbers of the workers
 
 	begin int64
 }
@@ -93,9 +91,6 @@ func writeFiles(dir string, r Report, h *history.History) error {
 
 func writePage(out io.Writer, r Report, h *history.History) error {
 	d := pageData{Report: r, Glance: glance(r, h), begin: h.Begin}
-	var from int64
-	from, d.CloseTitle = closeUp(r, h)
-	d.Close = holdsBetween(h, from, from+int64(closeSpan))
 	for i := range r.Plan.Workers {
 		d.Legend = append(d.Legend, strconv.Itoa(i+1))
 	}
@@ -104,9 +99,11 @@ func writePage(out io.Writer, r Report, h *history.History) error {
 
 // The measures of the picture, in pixels.
 const (
-	left    = 130
-	width   = 860
-	rowHigh = 18
+	left      = 130
+	width     = 860
+	faultHigh = 12 // of a row for a fault
+	lockHigh  = 16 // of a row for a lock
+	cells     = 430
 )
 
 // colour is that of a worker's bars.
@@ -121,7 +118,7 @@ func number(worker string) string {
 	return n
 }
 
-// svg is a picture under way.
+// svg is a picture of a run under way.
 type svg struct {
 	strings.Builder
 	from, to int64
@@ -142,26 +139,15 @@ func (s *svg) bar(from, to int64, y, high float64, fill, title string) {
 		x, y, max(s.x(to)-x, 1), high, fill, html.EscapeString(title))
 }
 
-// axis draws the time under a picture, from the begin of the history on.
-func (s *svg) axis(h *history.History, high float64) {
+// axis draws the time under a picture.
+func (s *svg) axis(high float64) {
 	for i := range 11 {
-		t := s.from + (s.to-s.from)*int64(i)/10
-		fmt.Fprintf(s, `<line x1="%.1f" y1="0" x2="%.1f" y2="%.1f"/>`, s.x(t), s.x(t), high)
-		s.text(s.x(t), high+14, "middle", fmt.Sprintf("%.1fs", float64(t-h.Begin)/1e9))
+		t := (s.to - s.from) * int64(i) / 10
+		x := s.x(s.from + t)
+		fmt.Fprintf(s, `<line x1="%.1f" y1="0" x2="%.1f" y2="%.1f"/>`, x, x, high)
+		s.text(x, high+14, "middle", fmt.Sprintf("%.1fs", float64(t)/1e9))
 	}
 }
-
-// done returns the picture.
-func (s *svg) done(high float64) template.HTML {
-	return template.HTML(fmt.Sprintf(`<svg width="%d" height="%.0f" role="img">%s</svg>`, left+width+30, high, s.String()))
-}
-
-// The measures of the whole run, in pixels.
-const (
-	faultHigh = 12 // of a row for a fault
-	lockHigh  = 16 // of a row for a lock
-	cells     = 430
-)
 
 // glance draws the whole run: the faults, and below them which worker held which lock.
 func glance(r Report, h *history.History) template.HTML {
@@ -196,8 +182,8 @@ func glance(r Report, h *history.History) template.HTML {
 		}
 		y += lockHigh
 	}
-	s.axis(h, y+4)
-	return s.done(y + 26)
+	s.axis(y + 4)
+	return template.HTML(fmt.Sprintf(`<svg width="%d" height="%.0f" role="img">%s</svg>`, left+width+30, y+26, s.String()))
 }
 
 // cells draws which worker was the first to hold a lock in each cell of the run, a path for each
@@ -225,81 +211,4 @@ func (s *svg) cells(holds []*history.Hold, y float64) {
 		fmt.Fprintf(s, `<path d="%s" fill="%s"><title>worker %s</title></path>`,
 			paths[worker], colour(worker), html.EscapeString(worker))
 	}
-}
-
-// closeSpan is how much of a run the picture shows.
-const closeSpan = 2 * time.Second
-
-// closeUp chooses what that is: the first violation, or a time in which a fault struck a holder.
-func closeUp(r Report, h *history.History) (from int64, title string) {
-	var first *history.Finding
-	for i, f := range r.Findings {
-		if f.Bad > 0 && f.At != 0 && (first == nil || f.At < first.At) {
-			first = &r.Findings[i]
-		}
-	}
-	if first != nil {
-		return first.At - int64(closeSpan)/2, "Around the first violation: " + first.Check
-	}
-	for _, name := range []string{"stop", "stall", "kill", "delay"} {
-		for _, e := range h.Faults {
-			if e.Name == name && e.Count > 0 && e.Asked > h.Begin+int64(time.Second) {
-				return e.Asked - int64(closeSpan)/4, "Two seconds of it, with the fault " + name
-			}
-		}
-	}
-	return h.Begin, "The first two seconds"
-}
-
-// holdsBetween draws which workers believed that they held which locks in a part of a run.
-func holdsBetween(h *history.History, from, to int64) template.HTML {
-	rows := make(map[string][]*history.Hold)
-	for _, k := range h.Holds {
-		if !k.Believed() || k.Last < from || k.First > to {
-			continue
-		}
-		name := k.Name
-		if k.Kind == history.SlotPool {
-			name = fmt.Sprintf("%s/%d", name, k.Slot)
-		}
-		rows[name] = append(rows[name], k)
-	}
-	row, bars := 0, &svg{from: from, to: to}
-	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		bars.text(left-8, float64(row*rowHigh)+32, "end", name)
-		var ends []int64 // of the sub-rows: those that are inside together are below each other
-		slices.SortFunc(rows[name], func(a, b *history.Hold) int { return cmp.Compare(a.First, b.First) })
-		for _, k := range rows[name] {
-			i := slices.IndexFunc(ends, func(end int64) bool { return end < k.First })
-			if i < 0 {
-				i = len(ends)
-				ends = append(ends, 0)
-			}
-			ends[i] = k.Last
-			bars.bar(k.First, k.Last, float64((row+i)*rowHigh)+22, rowHigh-5, colour(k.Worker),
-				fmt.Sprintf("worker %s, call %d, token %d %s: %s to %s",
-					k.Worker, k.Op, k.Token, k.Mode, h.At(k.First), h.At(k.Last)))
-		}
-		row += len(ends)
-	}
-	high := float64(row*rowHigh + 28)
-	s := &svg{from: from, to: to}
-	free := [2]float64{} // from where on there is room for the names of faults, in two lines
-	for _, e := range h.Faults {
-		if e.Name == lateClock || e.At < from || e.Asked > to {
-			continue
-		}
-		text := strings.TrimSpace(e.Name + " " + e.Target)
-		s.bar(e.Asked, e.At, 0, high, "var(--fault)", text)
-		for i := range free {
-			if x := s.x(e.Asked) + 2; x >= free[i] {
-				s.text(x, 10+float64(i)*9, "start", text)
-				free[i] = x + float64(len(text))*6
-				break
-			}
-		}
-	}
-	s.axis(h, high)
-	s.WriteString(bars.String())
-	return s.done(high + 22)
 }

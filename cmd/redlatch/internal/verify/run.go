@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/pace"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
@@ -58,7 +59,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	}
 	r.plan.Promises = promises(r.plan.Deployment, r.plan.Faults)
 	for _, url := range r.urls {
-		r.plan.Servers = append(r.plan.Servers, safeURL(url))
+		r.plan.Servers = append(r.plan.Servers, talk.Bare(url))
 	}
 	r.plan.Redis = r.admin.versions(ctx)
 	err = r.admin.each(ctx, r.plan.Prefix, func(_ rueidis.Client, key string) error {
