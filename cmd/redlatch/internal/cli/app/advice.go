@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,56 +11,42 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// The hints of what Redis, or what answers in its place, says of a request.
-const (
-	hintUnreachable = "start a server with `redlatch dev` or `redis-server`, or name one with --redis URL or REDLATCH_REDIS"
-	hintSilent      = "a server listens there and does not answer in time: see its log and its load, a slow command, a firewall"
-	hintResting     = "wait until the nodes have rested, as they do after a restart: `redlatch doctor` tells for how long"
-	hintNoTLS       = "see whether a server is up there, and speaks TLS at this port: rediss:// is for no other"
-	hintTLS         = "a server that speaks TLS at this port answers so: try rediss:// in place of redis://"
-	hintCA          = "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM"
-	hintCertificate = "the certificate is not for the host in the URL, or not valid today: connect by a name that it has"
-	hintNoRedis     = "what answers at this port is no Redis: see the port in the URL"
-	hintNoHost      = "see the name of the host in the URL"
-	hintReplica     = "a replica takes no locks: name its master, or Sentinel (redis+sentinel://host,host/master-name)"
-	hintNoPassword  = "the server wants a password: put redis://USER:PASSWORD@host:port into REDLATCH_REDIS, " +
-		"or into a file that REDLATCH_REDIS_FILE names"
-	hintKept = "`redlatch run` keeps the password from its command: run it with --keep-password, or with the URL in a file that " +
-		"REDLATCH_REDIS_FILE names"
-	hintPassword = "the user or the password in REDLATCH_REDIS, REDLATCH_REDIS_FILE or --redis is wrong"
-	hintRights   = "`redlatch doctor --acl` prints the line for Redis that gives this user its rights"
-	hintLoading  = "the server has just started and is loading its data: wait until it has"
-	hintCrowded  = "the server has as many connections as its maxclients allows: stop some clients, or raise it by a connection that is open"
-	hintSentinel = "Sentinel names a server that is no master: look again when its failover is over, or see what `SENTINEL MASTERS` says"
-	hintFull     = "the server is out of memory: `redlatch doctor` looks at its limit and its policy"
-	hintDatabase = "the server has fewer databases than that: give a smaller number at the end of the URL, or none"
-	hintPlain    = "what answers at this port is no Sentinel, which listens on 26379 as a rule: redis:// is for a server itself"
-	hintDisk     = "the server cannot save its data, and so refuses writes: see its log, and the disk"
-)
-
 // refusals are the hints by the code with which an error of Redis begins.
 var refusals = map[string]string{
-	"READONLY": hintReplica, "MASTERDOWN": hintReplica, "NOAUTH": hintNoPassword, "WRONGPASS": hintPassword, "NOPERM": hintRights,
-	"LOADING": hintLoading, "OOM": hintFull, "MISCONF": hintDisk,
+	"READONLY":   "a replica takes no locks: name its master, or Sentinel (redis+sentinel://host,host/master-name)",
+	"MASTERDOWN": "a replica takes no locks: name its master, or Sentinel (redis+sentinel://host,host/master-name)",
+	"NOAUTH": "the server wants a password: put redis://USER:PASSWORD@host:port into REDLATCH_REDIS, " +
+		"or into a file that REDLATCH_REDIS_FILE names",
+	"WRONGPASS": "the user or the password in REDLATCH_REDIS, REDLATCH_REDIS_FILE or --redis is wrong",
+	"NOPERM":    "`redlatch doctor --acl` prints the line for Redis that gives this user its rights",
+	"LOADING":   "the server has just started and is loading its data: wait until it has",
+	"OOM":       "the server is out of memory: `redlatch doctor` looks at its limit and its policy",
+	"MISCONF":   "the server cannot save its data, and so refuses writes: see its log, and the disk",
 }
 
-// signs are the hints by a part of the text of an error, for redis:// and for rediss://. The first
-// that fits counts.
+// signs are the hints by a part of the text of an error, for redis:// and for rediss://; "" if that
+// is the same. The first that fits counts.
 var signs = []struct{ text, plain, secure string }{
-	{"signed by unknown authority", hintCA, hintCA},
-	{"x509: ", hintCertificate, hintCertificate},
-	{"received unknown message type", hintNoRedis, hintNoRedis},
-	{"no such host", hintNoHost, hintNoHost},
-	{"max number of clients", hintCrowded, hintCrowded},
-	{"role is not master", hintSentinel, hintSentinel},
+	{"signed by unknown authority", "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM", ""},
+	{"x509: ", "the certificate is not for the host in the URL, or not valid today: connect by a name that it has", ""},
+	{"received unknown message type", "what answers at this port is no Redis: see the port in the URL", ""},
+	{"no such host", "see the name of the host in the URL", ""},
+	{"max number of clients", "the server has as many connections as its maxclients allows: stop some clients, or raise it by a connection that is open", ""},
+	{"role is not master", "Sentinel names a server that is no master: look again when its failover is over, or see what `SENTINEL MASTERS` says", ""},
 	{"connection refused", hintUnreachable, hintNoTLS},
-	{"does not vote", hintResting, hintResting},
-	{"TLS handshake", hintNoTLS, hintNoTLS},
-	{"no answer in time", hintSilent, hintSilent},
+	{"does not vote", "wait until the nodes have rested, as they do after a restart: `redlatch doctor` tells for how long", ""},
+	{"TLS handshake", hintNoTLS, ""},
+	{"no answer in time", "a server listens there and does not answer in time: see its log and its load, a slow command, a firewall", ""},
 	{"connection reset by peer", hintTLS, hintNoTLS},
 	{"EOF", hintTLS, hintNoTLS},
 	{"", hintUnreachable, hintNoTLS},
 }
+
+const (
+	hintUnreachable = "start a server with `redlatch dev` or `redis-server`, or name one with --redis URL or REDLATCH_REDIS"
+	hintNoTLS       = "see whether a server is up there, and speaks TLS at this port: rediss:// is for no other"
+	hintTLS         = "a server that speaks TLS at this port answers so: try rediss:// in place of redis://"
+)
 
 // Advice returns what to do about an error of the connection to these servers; "" if err is of
 // another sort.
@@ -67,11 +54,12 @@ func Advice(err error, urls []string) string {
 	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
 		switch {
 		case refused.Code() == "NOAUTH" && len(Inherited()) > 0:
-			return hintKept
+			return "`redlatch run` keeps the password from its command: run it with --keep-password, or with the URL in a file that " +
+				"REDLATCH_REDIS_FILE names"
 		case strings.Contains(refused.Text, "DB index is out of range"):
-			return hintDatabase
+			return "the server has fewer databases than that: give a smaller number at the end of the URL, or none"
 		case strings.Contains(refused.Text, "unknown command") && strings.Contains(refused.Text, "SENTINEL"):
-			return hintPlain
+			return "what answers at this port is no Sentinel, which listens on 26379 as a rule: redis:// is for a server itself"
 		}
 		return refusals[refused.Code()]
 	}
@@ -89,7 +77,7 @@ func Advice(err error, urls []string) string {
 	for _, sign := range signs {
 		if strings.Contains(err.Error(), sign.text) {
 			if secure {
-				return sign.secure
+				return cmp.Or(sign.secure, sign.plain)
 			}
 			return sign.plain
 		}

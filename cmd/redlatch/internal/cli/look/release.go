@@ -77,6 +77,27 @@ func (r *releasing) check(typed *pflag.FlagSet) (err error) {
 // Fresh is the age up to which a holder may have come after the operator looked. Tests change it.
 var Fresh = 5 * time.Second
 
+// place is a holder of a lock that was looked at.
+type place struct {
+	redlatch.LockInfo
+	holder redlatch.Holder
+}
+
+func (p place) String() string { return fleet.HolderLine(p.Kind, p.holder, p.At) }
+
+// places returns those of the holders of a lock that are wanted.
+func places(info redlatch.LockInfo, wanted func(redlatch.Holder) bool) (all []place) {
+	for _, h := range info.Holders {
+		if wanted(h) {
+			all = append(all, place{info, h})
+		}
+	}
+	return all
+}
+
+// errNothing says that a lock was taken from nobody.
+var errNothing = errors.New("nothing was done")
+
 func release(ctx context.Context, a *app.App, client *redlatch.Client, name string, how releasing) error {
 	info, err := client.Inspect(ctx, name)
 	if err != nil {
@@ -89,52 +110,50 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 	if len(info.Holders) == 0 {
 		return exit.New(exit.Failed, fmt.Errorf("nobody holds %q", name), fmt.Sprintf("`%s` lists what is held", a.Again("ls")))
 	}
-	holders, err := how.choose(info)
+	all, err := how.choose(info)
 	if err != nil {
 		return err
 	}
-	resting := func(h redlatch.Holder) bool { return h.Resting && info.Kind == "slotpool" }
-	if i := slices.IndexFunc(holders, resting); i >= 0 {
-		rest := holders[i].Remaining
-		if holders = slices.DeleteFunc(slices.Clone(holders), resting); len(holders) == 0 {
-			return exit.New(exit.Failed, fmt.Errorf("nobody holds %q: a slot is at rest for another %s, and nothing opens it before", name, fleet.Span(rest)), "")
-		}
+	resting := func(p place) bool { return p.holder.Resting && p.Kind == "slotpool" }
+	rest := all[0].holder.Remaining
+	if all = slices.DeleteFunc(all, resting); len(all) == 0 {
+		return exit.New(exit.Failed, fmt.Errorf("nobody holds %q: a slot is at rest for another %s, and nothing opens it before", name, fleet.Span(rest)), "")
 	}
 	if !how.force {
-		var all []string
-		for _, h := range holders {
-			all = append(all, fleet.HolderLine(info.Kind, h, info.At))
+		var who []string
+		for _, p := range all {
+			who = append(who, p.String())
 		}
-		return exit.Usagef(how.again(a, name, holders), "%q is held by %s: its work may still run", name, strings.Join(all, ", "))
+		return exit.Usagef(how.again(a, all), "%q is held by %s: its work may still run", name, strings.Join(who, ", "))
 	}
-	if err := confirm(a, how, info, holders); err != nil {
+	if err := confirm(a, how, all); err != nil {
 		return err
 	}
-	taken := 0
-	for _, h := range holders {
-		err := take(ctx, a, client, info, h, how.reason)
-		switch {
-		case err == nil:
-			taken++
-		case !errors.Is(err, redlatch.ErrNotHeld):
-			return err
-		case len(holders) > 1:
-			a.Say("%s released %q by itself in this moment", fleet.HolderText(info.Kind, h), name)
-		}
+	taken, err := take(ctx, a, client, all, how.reason)
+	if err == nil && taken == 0 {
+		err = exit.New(exit.Failed, errNothing, "")
 	}
-	if taken == 0 {
-		return exit.New(exit.Failed, fmt.Errorf("%s released %q by itself in this moment: nothing was done", fleet.HolderText(info.Kind, holders[0]), name), "")
-	}
-	return nil
+	return err
 }
 
-// take takes a lock from a holder that was looked at: one that comes after it in this moment is not
-// meant.
-func take(ctx context.Context, a *app.App, client *redlatch.Client, info redlatch.LockInfo, h redlatch.Holder, reason string) error {
-	if _, err := client.ForceRelease(ctx, info.Name, redlatch.ForceOptions{Owner: h.Owner, Reason: reason}); err != nil {
-		return err
+// take takes locks from holders that were looked at, and returns from how many: one that comes after
+// them in this moment is not meant.
+func take(ctx context.Context, a *app.App, client *redlatch.Client, all []place, reason string) (taken int, err error) {
+	for _, p := range all {
+		_, err := client.ForceRelease(ctx, p.Name, redlatch.ForceOptions{Owner: p.holder.Owner, Reason: reason})
+		if errors.Is(err, redlatch.ErrNotHeld) {
+			a.Say("%s released %q by itself in this moment", fleet.HolderText(p.Kind, p.holder), p.Name)
+			continue
+		}
+		if err == nil {
+			err = a.Answer("took %q from %s\n", p.Name, p)
+		}
+		if err != nil {
+			return taken, err
+		}
+		taken++
 	}
-	return a.Answer("took %q from %s\n", info.Name, fleet.HolderLine(info.Kind, h, info.At))
+	return taken, nil
 }
 
 // releaseAll takes the locks that match, or says which it would take.
@@ -143,47 +162,45 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 	if err != nil {
 		return err
 	}
-	total := 0
-	var byOwner []string // commands for holders of which it is not known since when they hold
-	var looked time.Time // the earliest moment at which a lock was looked at
+	var all []place
 	for _, info := range locks {
-		for _, h := range info.Holders {
-			if !how.until.IsZero() && (h.Since.IsZero() || !h.Since.Before(how.until)) {
-				continue
-			}
-			total++
-			switch {
-			case how.force:
-				err = take(ctx, a, client, info, h, how.reason)
-			case h.Since.IsZero(): // --before would leave it out: it may have come after the look
-				one := []string{"release", "--owner", h.Owner, "--force"}
-				byOwner = append(byOwner, "`"+a.AgainOn(info.Name, how.because(one)...)+"`")
-			case looked.IsZero() || info.At.Before(looked):
-				looked = info.At
-			}
-			if !how.force {
-				err = a.Answer("would take %q from %s\n", info.Name, fleet.HolderLine(info.Kind, h, info.At))
-			}
-			if errors.Is(err, redlatch.ErrNotHeld) {
-				a.Say("%s released %q by itself in this moment", fleet.HolderText(info.Kind, h), info.Name)
-			} else if err != nil {
-				return err
-			}
-		}
+		all = append(all, places(info, func(h redlatch.Holder) bool {
+			return how.until.IsZero() || !h.Since.IsZero() && h.Since.Before(how.until)
+		})...)
 	}
 	switch {
-	case total == 0 && how.before != "":
-		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held since before %s", where(how.pattern, a.Prefix), how.before), "")
-	case total == 0:
-		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held", where(how.pattern, a.Prefix)), "")
-	case !how.force:
-		if !looked.IsZero() {
-			again := []string{"release", "--pattern", how.pattern, "--before", looked.UTC().Format(time.RFC3339Nano), "--force"}
-			byOwner = append(byOwner, "`"+a.Again(how.because(again)...)+"`")
-		}
-		return exit.Usagef(strings.Join(byOwner, ", "), "nothing was done, and the work under them may still run (%d)", total)
+	case len(all) == 0 && how.before != "":
+		err = exit.New(exit.Failed, fmt.Errorf("no lock%s is held since before %s", where(how.pattern, a.Prefix), how.before), "")
+	case len(all) == 0:
+		err = exit.New(exit.Failed, fmt.Errorf("no lock%s is held", where(how.pattern, a.Prefix)), "")
+	case how.force:
+		_, err = take(ctx, a, client, all, how.reason)
+	default:
+		err = how.propose(a, all)
 	}
-	return nil
+	return err
+}
+
+// propose says what would be taken, and returns an error with the commands that do it.
+func (r releasing) propose(a *app.App, all []place) error {
+	var commands []string
+	var looked time.Time // the earliest moment at which a lock was looked at
+	for _, p := range all {
+		if err := a.Answer("would take %q from %s\n", p.Name, p); err != nil {
+			return err
+		}
+		switch {
+		case p.holder.Since.IsZero(): // --before would leave it out: it may have come after the look
+			commands = append(commands, r.again(a, []place{p}))
+		case looked.IsZero() || p.At.Before(looked):
+			looked = p.At
+		}
+	}
+	if !looked.IsZero() {
+		args := []string{"release", "--pattern", r.pattern, "--before", looked.UTC().Format(time.RFC3339Nano), "--force"}
+		commands = append(commands, "`"+a.Again(r.because(args)...)+"`")
+	}
+	return exit.Usagef(strings.Join(commands, ", "), "nothing was done, and the work under them may still run (%d)", len(all))
 }
 
 // because adds the reason to arguments.
@@ -192,6 +209,16 @@ func (r releasing) because(args []string) []string {
 		return args
 	}
 	return append(args, "--reason", r.reason)
+}
+
+// again is the command line that takes one lock from these holders. It names the owners, so that it
+// can be repeated.
+func (r releasing) again(a *app.App, all []place) string {
+	args := []string{"release", "--force"}
+	for _, p := range all {
+		args = append(args, "--owner", p.holder.Owner)
+	}
+	return "`" + a.AgainOn(all[0].Name, r.because(args)...) + "`"
 }
 
 // releaser is what the holder is told as the program that took its lock.
@@ -205,47 +232,33 @@ func releaser() string {
 // confirm asks before it takes a lock from a holder that the operator may not have meant: it came
 // only just now, perhaps after the same command had done what it should. Where no human is there to
 // answer, confirm refuses.
-func confirm(a *app.App, how releasing, info redlatch.LockInfo, holders []redlatch.Holder) error {
-	i := slices.IndexFunc(holders, func(h redlatch.Holder) bool {
-		return !h.Resting && (h.Since.IsZero() || info.At.Sub(h.Since) < Fresh)
+func confirm(a *app.App, how releasing, all []place) error {
+	i := slices.IndexFunc(all, func(p place) bool {
+		return !p.holder.Resting && (p.holder.Since.IsZero() || p.At.Sub(p.holder.Since) < Fresh)
 	})
 	if len(how.owners) > 0 || i < 0 {
 		return nil
 	}
-	what := fmt.Sprintf("%q is held by %s, which may not be the holder that you mean", info.Name, fleet.HolderLine(info.Kind, holders[i], info.At))
+	what := fmt.Sprintf("%q is held by %s, which may not be the holder that you mean", all[i].Name, all[i])
 	if !terminal.Is(a.Stdin) || !terminal.Is(a.Stderr) {
-		return exit.Usagef(how.again(a, info.Name, holders), "%s", what)
+		return exit.Usagef(how.again(a, all), "%s", what)
 	}
 	fmt.Fprintf(a.Stderr, "redlatch: %s; take it? [y/N] ", what)
 	answer, _ := bufio.NewReader(a.Stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
 	}
-	return exit.New(exit.Failed, errors.New("nothing was done"), "")
-}
-
-// again is the command line that does it. It names the owners, so that it can be repeated.
-func (r releasing) again(a *app.App, name string, holders []redlatch.Holder) string {
-	args := []string{"release", "--force"}
-	for _, h := range holders {
-		args = append(args, "--owner", h.Owner)
-	}
-	return "`" + a.AgainOn(name, r.because(args)...) + "`"
+	return exit.New(exit.Failed, errNothing, "")
 }
 
 // choose is whom to take the lock from. Of several it wants to be told which.
-func (r releasing) choose(info redlatch.LockInfo) ([]redlatch.Holder, error) {
-	if len(r.owners) > 0 {
-		chosen := slices.DeleteFunc(slices.Clone(info.Holders), func(h redlatch.Holder) bool {
-			return !slices.Contains(r.owners, h.Owner)
-		})
-		if len(chosen) == 0 {
-			return nil, exit.New(exit.Failed, fmt.Errorf("%q is not held by %q: %s", info.Name, strings.Join(r.owners, ", "), report.Summary(info)), "")
-		}
-		return chosen, nil
-	}
-	if len(info.Holders) > 1 && !r.all {
+func (r releasing) choose(info redlatch.LockInfo) ([]place, error) {
+	all := places(info, func(h redlatch.Holder) bool { return len(r.owners) == 0 || slices.Contains(r.owners, h.Owner) })
+	switch {
+	case len(all) == 0:
+		return nil, exit.New(exit.Failed, fmt.Errorf("%q is not held by %q: %s", info.Name, strings.Join(r.owners, ", "), report.Summary(info)), "")
+	case len(all) > 1 && len(r.owners) == 0 && !r.all:
 		return nil, exit.Usagef("give --owner OWNER, as `redlatch inspect` shows it, or --all", "%q has %d holders", info.Name, len(info.Holders))
 	}
-	return info.Holders, nil
+	return all, nil
 }
