@@ -56,11 +56,10 @@ type visit struct {
 	Options
 	report func(Finding)
 	offset map[string]time.Duration // of each server's clock against this machine's
-	voters []*node
-	keys   int64  // on all servers, as far as they tell
-	user   string // that the URL of the deployment which is looked at names; "" if none
-	faulty bool   // a user lacks rights that redlatch needs, and that was told
-	shards bool   // the deployment that is looked at is a cluster with sharded channels
+	keys   int64                    // on all servers, as far as they tell
+	user   string                   // that the URL of the deployment which is looked at names; "" if none
+	faulty bool                     // a user lacks rights that redlatch needs, and that was told
+	shards bool                     // the deployment that is looked at is a cluster with sharded channels
 }
 
 // node is a server that can be talked to.
@@ -96,9 +95,6 @@ func Examine(ctx context.Context, o Options, report func(Finding)) error {
 		}
 	}
 	v.clocks()
-	if len(o.URLs) > 1 {
-		v.quorum(ctx)
-	}
 	v.locks(ctx)
 	return nil
 }
@@ -176,9 +172,6 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 	v.listening(ctx, one, false)
 	if v.shards {
 		v.listening(ctx, one, true)
-	}
-	if len(v.URLs) > 1 {
-		v.epochs(ctx, one)
 	}
 	return nil
 }

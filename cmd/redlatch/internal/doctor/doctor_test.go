@@ -281,6 +281,8 @@ func TestQuorum(t *testing.T) {
 	all := examine(t, urls...)
 	all.want(t, "reach", doctor.Fault)
 	all.want(t, "votes on mutex", doctor.Fault, "1 of 3")
+	nodes[2].Kill()
+	examine(t, urls...).want(t, "votes", doctor.Fault, "most of the 3 nodes", "nothing can be acquired")
 }
 
 func TestNothingThere(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +19,6 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
-	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // cluster looks at the cluster as a whole.
@@ -177,80 +178,67 @@ func (v *visit) listening(ctx context.Context, n *node, sharded bool) {
 	v.report(f)
 }
 
-// epochs asks a node of a quorum for its right to vote.
-func (v *visit) epochs(ctx context.Context, n *node) {
-	n.info = make(map[string]string)
-	for _, k := range script.Kinds() {
-		if k.Quorum() == nil {
-			continue
-		}
-		r := n.conn.Eval(ctx, script.Look(keys.Epoch(v.Prefix, k.Name)))[0]
-		e, err := script.ParseEpoch(r.Reply)
-		switch {
-		case r.Err != nil:
-			n.info[k.Name] = clean(r.Err)
-		case err != nil:
-			n.info[k.Name] = clean(err)
-		case e.Votes:
-			n.info[k.Name] = "votes"
-		case e.Rest > 0:
-			n.info[k.Name] = "rests for another " + round(e.Rest).String()
-		case e.Voted || e.Rest == 0:
-			n.info[k.Name] = "does not vote yet"
-		default:
-			n.info[k.Name] = "new"
-		}
-	}
-	v.voters = append(v.voters, n)
-}
-
 // quorum reports on the right to vote of all nodes that answer.
-func (v *visit) quorum(ctx context.Context) {
-	majority := len(v.URLs)/2 + 1
-	for _, k := range script.Kinds() {
-		if k.Quorum() == nil {
-			continue
-		}
-		voters, novel := 0, 0
-		var others []string
-		for _, n := range v.voters {
-			switch state := n.info[k.Name]; state {
-			case "votes":
-				voters++
-			case "new":
-				novel++
-				others = append(others, n.addr+" is new")
+func (v *visit) quorum(nodes []redlatch.NodeInfo) {
+	type tally struct {
+		voters, novel int
+		others        []string
+	}
+	kinds := make(map[string]*tally)
+	for _, n := range nodes {
+		for _, vote := range n.Votes {
+			t := kinds[vote.Kind]
+			if t == nil {
+				t = &tally{}
+				kinds[vote.Kind] = t
+			}
+			switch vote.State {
+			case redlatch.NodeVotes:
+				t.voters++
+			case redlatch.NodeNew:
+				t.novel++
+				t.others = append(t.others, n.Addr+" is new")
+			case redlatch.NodeRests:
+				t.others = append(t.others, n.Addr+" rests for another "+round(vote.Rest).String())
 			default:
-				others = append(others, n.addr+" "+state)
+				t.others = append(t.others, n.Addr+" does not vote yet")
 			}
 		}
-		f := Finding{"", "votes on " + k.Name, OK, fmt.Sprintf("%d of %d nodes vote", voters, len(v.URLs)), ""}
-		if len(others) > 0 {
-			f.Found += ": " + strings.Join(others, ", ")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		t := kinds[kind]
+		f := Finding{"", "votes on " + kind, OK, fmt.Sprintf("%d of %d nodes vote", t.voters, len(v.URLs)), ""}
+		if len(t.others) > 0 {
+			f.Found += ": " + strings.Join(t.others, ", ")
 		}
 		switch {
-		case novel == len(v.URLs):
+		case t.novel == len(v.URLs):
 			f.Found = "not used yet"
-		case voters < majority:
+		case t.voters <= len(v.URLs)/2:
 			f.Level = Fault
 			f.Advice = "nothing can be acquired: start the nodes that are down; a node votes again when it has rested and most of the others tell it their tokens"
-		case voters < len(v.URLs):
+		case t.voters < len(v.URLs):
 			f.Level, f.Advice = Warning, "each node less is one that must not fail any more; a node that answers gets its vote back with the next acquisitions"
 		}
 		v.report(f)
 	}
 }
 
-// locks looks at the names under the prefix for what is no lock of redlatch's.
+// locks looks at all that a client of redlatch sees: the votes of a quorum, and the names under the
+// prefix, for what is no lock of redlatch's.
 func (v *visit) locks(ctx context.Context) {
 	client, err := v.open(ctx)
 	if err != nil {
-		if errors.Is(err, redlatch.ErrInvalid) {
+		switch {
+		case errors.Is(err, redlatch.ErrInvalid):
 			v.report(Finding{"", "locks", Fault, clean(err), ""})
+		case len(v.URLs) > 1:
+			v.report(Finding{"", "votes", Fault, fmt.Sprintf("most of the %d nodes cannot be reached", len(v.URLs)), "nothing can be acquired: start the nodes that are down"})
 		}
-		return // why it cannot be reached has been told
+		return // why a server cannot be reached has been told
 	}
 	defer client.Close()
+	v.quorum(client.Nodes(ctx))
 	look, cancel := context.WithTimeout(ctx, v.Look)
 	defer cancel()
 	if v.names(look, client) {
