@@ -14,7 +14,6 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/protocol/address"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
-	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
@@ -81,24 +80,6 @@ func do(ctx context.Context, c rueidis.Client, args ...string) (string, error) {
 	defer cancel()
 	reply, err := c.Do(ctx, c.B().Arbitrary(args...).Build()).ToAny()
 	return strings.TrimPrefix(fmt.Sprint(reply), "txt:"), err
-}
-
-// versions returns which Redis or Valkey the masters say that they are.
-func (a *admin) versions(ctx context.Context) string {
-	found := make(map[string]bool)
-	for _, c := range a.masters(ctx) {
-		info, err := do(ctx, c, "INFO", "server")
-		if err != nil {
-			continue // whatever keeps it from telling is found later, or nothing is
-		}
-		fields := servers.Fields(info)
-		version := "Redis " + fields["redis_version"]
-		if valkey, ok := fields["valkey_version"]; ok {
-			version = "Valkey " + valkey
-		}
-		found[version] = true
-	}
-	return joined(found)
 }
 
 // each calls f for every key under a prefix.

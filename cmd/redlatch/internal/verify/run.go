@@ -61,7 +61,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	for _, url := range r.urls {
 		r.plan.Servers = append(r.plan.Servers, talk.Bare(url))
 	}
-	r.plan.Redis = r.admin.versions(ctx)
+	r.examine(ctx)
 	err = r.admin.each(ctx, r.plan.Prefix, func(_ rueidis.Client, key string) error {
 		return fmt.Errorf("there are keys under it already, such as %q", key)
 	})
@@ -71,7 +71,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	if !r.plan.Own {
 		r.guard.tell(note{URLs: r.urls, Prefix: r.plan.Prefix})
 	}
-	if r.examine(ctx); silent(r.plan) {
+	if silent(r.plan) {
 		r.plan.Bound += time.Duration(2*r.plan.Workers) * silentTurn
 	}
 	if r.registry, err = register.Listen(filepath.Join(r.dir, "r.sock")); err != nil {
@@ -100,7 +100,14 @@ func (r *run) examine(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	o := doctor.Options{URLs: r.urls, Prefix: r.plan.Prefix, TTL: r.plan.TTL, Look: 100 * time.Millisecond}
-	_ = doctor.Examine(ctx, o, func(f doctor.Finding) { r.plan.Doctor = append(r.plan.Doctor, f) })
+	versions := make(map[string]bool)
+	_ = doctor.Examine(ctx, o, func(f doctor.Finding) {
+		r.plan.Doctor = append(r.plan.Doctor, f)
+		if f.Check == "version" {
+			versions[f.Found] = true
+		}
+	})
+	r.plan.Redis = joined(versions)
 }
 
 // end closes what begin opened. The guard removes the files.
