@@ -11,20 +11,26 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
+// build builds the program as a release does.
+func build(t *testing.T, args ...string) (program string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it compiles everything once more: make test-all does")
+	}
+	program = filepath.Join(t.TempDir(), "redlatch")
+	command := exec.Command("go", append([]string{"build", "-trimpath", "-o", program}, args...)...)
+	command.Env = append(command.Environ(), "CGO_ENABLED=0")
+	out, err := command.CombinedOutput()
+	check.Must(t, err == nil, "go build: %v\n%s", err, out)
+	return program
+}
+
 // TestBinaryIsStatic builds the program as a release does: it needs no loader and no library, so
 // that it runs on any Linux and in an image with nothing else in it.
 func TestBinaryIsStatic(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it compiles everything once more, without cgo: make test-all does")
-	}
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "redlatch")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/redlatch/redlatch/cmd/redlatch/internal/cli.releaseVersion=v1.2.3"+
-		" -X github.com/redlatch/redlatch/cmd/redlatch/internal/cli.releaseCommit=0123456789abcdef0123", "-o", program, ".")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	program := build(t, "-ldflags", "-s -w -X github.com/redlatch/redlatch/cmd/redlatch/internal/cli.releaseVersion=v1.2.3"+
+		" -X github.com/redlatch/redlatch/cmd/redlatch/internal/cli.releaseCommit=0123456789abcdef0123")
 	file := check.Value(elf.Open(program)).OK(t)
 	defer file.Close()
 	for _, p := range file.Progs {
@@ -44,16 +50,8 @@ func TestBinaryIsStatic(t *testing.T) {
 // TestSmallBuild: a build for sidecars is below 15 MB. It says of the commands that it lacks how to
 // get them, and of itself what the whole one says.
 func TestSmallBuild(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it compiles everything once more: make test-all does")
-	}
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "redlatch")
-	build := exec.Command("go", "build", "-tags", "redlatch_small", "-trimpath", "-ldflags", "-s -w", "-o", program, ".")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	program := build(t, "-tags", "redlatch_small", "-ldflags", "-s -w")
 	if size := check.Value(os.Stat(program)).OK(t).Size(); size > 15e6 {
 		t.Errorf("it has %d bytes, want 15 MB at most", size)
 	}

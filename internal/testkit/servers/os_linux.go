@@ -2,10 +2,14 @@ package servers
 
 import "syscall"
 
+// The signals that suspend a process, and have it go on.
 const (
-	pause  = syscall.SIGSTOP
-	resume = syscall.SIGCONT
+	Suspend = syscall.SIGSTOP
+	GoOn    = syscall.SIGCONT
 )
+
+// Apart keeps signals of the terminal from a process.
+func Apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // DieWithParent makes the kernel kill a process when the program that started it dies without cleaning
 // up, as a test binary does on a timeout. (To the kernel the parent is a thread, but Go ends a thread

@@ -9,9 +9,12 @@ import (
 
 // Signals that the system does not have: sending them reports an error.
 var (
-	pause  os.Signal = syscall.Signal(-1)
-	resume os.Signal = syscall.Signal(-1)
+	Suspend os.Signal = syscall.Signal(-1)
+	GoOn    os.Signal = syscall.Signal(-1)
 )
+
+// Apart does nothing here.
+func Apart() *syscall.SysProcAttr { return nil }
 
 // DieWithParent does nothing here.
 func DieWithParent(bool) *syscall.SysProcAttr { return nil }

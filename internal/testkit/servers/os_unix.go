@@ -4,10 +4,14 @@ package servers
 
 import "syscall"
 
+// The signals that suspend a process, and have it go on.
 const (
-	pause  = syscall.SIGSTOP
-	resume = syscall.SIGCONT
+	Suspend = syscall.SIGSTOP
+	GoOn    = syscall.SIGCONT
 )
+
+// Apart keeps signals of the terminal from a process.
+func Apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // DieWithParent keeps signals of the terminal from a process that is apart. Its guard kills it. Others
 // get the signals that the program gets which started them.

@@ -294,10 +294,10 @@ func (s *Server) restart(ctx context.Context, state string) error {
 
 // Pause freezes the process (SIGSTOP): connections stay up, the system still accepts new ones, and
 // nothing answers.
-func (s *Server) Pause() error { return s.signal(pause) }
+func (s *Server) Pause() error { return s.signal(Suspend) }
 
 // Resume ends a [Server.Pause]. The server then answers what came in during the pause.
-func (s *Server) Resume() error { return s.signal(resume) }
+func (s *Server) Resume() error { return s.signal(GoOn) }
 
 func (s *Server) signal(sig os.Signal) error {
 	s.mu.Lock()

@@ -17,10 +17,8 @@ import (
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
-
-// patience bounds what ought to happen at once.
-const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == child.GuardArg {
@@ -53,17 +51,9 @@ func wait(t *testing.T, c *child.Child) child.Status {
 	select {
 	case <-c.Exited():
 		return c.Status()
-	case <-time.After(patience):
+	case <-time.After(locktest.Patience):
 		t.Fatal("the command does not end")
 		return child.Status{}
-	}
-}
-
-// until polls for what no signal tells.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		check.Must(t, !time.Now().After(deadline), "waited in vain: %s", what)
 	}
 }
 
@@ -71,7 +61,7 @@ func until(t *testing.T, what string, ok func() bool) {
 func pid(t *testing.T, file string) int {
 	t.Helper()
 	var id int
-	until(t, file, func() bool {
+	locktest.Eventually(t, file, func() bool {
 		text, _ := os.ReadFile(file)
 		var err error
 		id, err = strconv.Atoi(strings.TrimSpace(string(text)))
@@ -114,12 +104,12 @@ func TestTerminateReachesAStoppedCommand(t *testing.T) {
 func TestGuardKillsTheGroupAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	c, dir := start(t, stubbornTree, later())
-	until(t, "the grandchild", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
+	locktest.Eventually(t, "the grandchild", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
 	c.Expect(later().Add(time.Hour))
 	check.That(t, !c.Gone(), "the group is gone before its deadline")
 	c.Expect(time.Now())
 	check.Equal(t, wait(t, c).Signal, os.Signal(syscall.SIGKILL), "the command died of")
-	until(t, "the end of the group", c.Gone)
+	locktest.Eventually(t, "the end of the group", c.Gone)
 	c.Expect(later()) // the program cannot undo it
 	if c.Close(); !c.Overdue() {
 		t.Error("a command that the guard killed is not overdue")

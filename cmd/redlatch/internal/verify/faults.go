@@ -92,7 +92,7 @@ func (p *Plan) chooseFaults(disrupt bool) error {
 	possible := make(map[string]Fault)
 	for _, f := range Faults() {
 		here := f.at == "" || slices.Contains(strings.Fields(f.at), p.Deployment)
-		if !here || f.own && !p.Own || f.Name == "stop" && !canStop {
+		if !here || f.own && !p.Own || f.Name == "stop" && runtime.GOOS == "windows" {
 			continue
 		}
 		possible[f.Name] = f
@@ -245,12 +245,12 @@ func onWorker(do func(context.Context, *run, *post) (int64, string, error)) func
 }
 
 func stopWorker(_ context.Context, r *run, p *post) (int64, string, error) {
-	if err := suspend(p.child.Process); err != nil {
+	if err := p.child.Process.Signal(servers.Suspend); err != nil {
 		return 0, p.name, err
 	}
 	time.Sleep(r.plan.TTL + r.plan.TTL/10 + rand.N(r.plan.TTL/2))
 	stood := stands(p.child.Process)
-	return stood, p.name, resume(p.child.Process)
+	return stood, p.name, p.child.Process.Signal(servers.GoOn)
 }
 
 // stands returns 1 if a process is suspended, or the system does not tell.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 // The guard is a process that cleans up after the supervisor, however that ends: it waits for the end
@@ -37,7 +39,7 @@ type note struct {
 type guard struct{ *child }
 
 func startGuard(program, dir string) (*guard, error) {
-	one, err := startChild(outliving(), program, GuardArg)
+	one, err := startChild(servers.Apart(), program, GuardArg)
 	if err != nil {
 		return nil, fmt.Errorf("start the process that cleans up: %w", err)
 	}
@@ -84,8 +86,8 @@ func Guard(in io.Reader) error {
 	if told.Prefix != "" {
 		err = sweep(told.URLs, told.Prefix)
 	}
-	servers, socket := filepath.Join(told.Dir, ".servers"), filepath.Join(told.Dir, "r.sock")
-	return errors.Join(err, os.RemoveAll(servers), os.RemoveAll(socket))
+	data, socket := filepath.Join(told.Dir, ".servers"), filepath.Join(told.Dir, "r.sock")
+	return errors.Join(err, os.RemoveAll(data), os.RemoveAll(socket))
 }
 
 // sweep deletes all keys of a run, and again a second later: a request of a worker that was killed
