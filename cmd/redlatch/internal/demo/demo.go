@@ -3,7 +3,9 @@
 // then tries to write anyway.
 //
 // Every worker has a client of its own, with connections of its own, as if it were a process of its
-// own; they share a process so that one clock can tell whether two of them ever held at once.
+// own; they share a process so that one clock can tell whether two of them ever held at once. A worker
+// that crashes or stalls takes a lease that nothing extends, and does not release it: of a process that
+// is gone or stands still, Redis hears as much.
 package demo
 
 import (
@@ -77,8 +79,8 @@ type run struct {
 	history history
 	workers []*worker
 
-	crash chan struct{} // the holder that receives from it is to crash
-	stall chan struct{} // the holder that receives from it is to stall
+	crash chan struct{} // the worker that receives from it crashes when it holds the lock next
+	stall chan struct{} // the worker that receives from it stalls then
 
 	mu   sync.Mutex // guards what is below
 	fell time.Time  // when one crashed, until the lock is taken over; else zero
@@ -114,7 +116,7 @@ func (r *run) play(ctx context.Context) error {
 	defer r.dismiss()
 	for i := range r.Workers {
 		w := &worker{run: r, number: i + 1}
-		if err := w.connect(); err != nil {
+		if err := w.connect(context.WithoutCancel(ctx)); err != nil { // a demo that is ended early tells what it saw
 			return err
 		}
 		r.workers = append(r.workers, w)
@@ -133,7 +135,7 @@ func (r *run) play(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// order has the holder that receives first do something, after that part of the duration.
+// order has the worker that receives first do something, after that part of the duration.
 func (r *run) order(ctx context.Context, part float64, to chan<- struct{}) {
 	select {
 	case <-time.After(time.Duration(part * float64(r.Duration))):
@@ -156,32 +158,30 @@ func (r *run) dismiss() {
 type worker struct {
 	*run
 	number int
-	link   *link
 	client *redlatch.Client
 }
 
-// connect gives the worker a new client, as when a process starts.
-func (w *worker) connect() error {
-	link, err := dial(w.URL)
-	if err != nil {
-		return err
-	}
-	client, err := redlatch.New(link, redlatch.Options{
+func (w *worker) connect(ctx context.Context) (err error) {
+	w.client, err = redlatch.Open(ctx, w.URL, redlatch.Options{
 		Prefix: w.prefix, Program: fmt.Sprintf("redlatch demo, worker %d", w.number),
 		Lock:      redlatch.LockOptions{TTL: w.ttl},
 		Heartbeat: max(w.ttl/3, 50*time.Millisecond), FenceTTL: time.Hour,
 	})
-	if err != nil {
-		return errors.Join(err, link.Close())
-	}
-	w.link, w.client = link, client
-	return nil
+	return err
 }
 
 // work acquires, writes and releases until ctx is done.
 func (w *worker) work(ctx context.Context) error {
 	for {
-		lease, err := w.client.Mutex(Name).Lock(ctx)
+		hold, renew := w.hold, redlatch.On
+		select {
+		case <-w.crash:
+			hold, renew = w.fall, redlatch.Off
+		case <-w.stall:
+			hold, renew = w.sleepwalk, redlatch.Off
+		default:
+		}
+		lease, err := w.client.Mutex(Name).With(redlatch.LockOptions{Renew: renew}).Lock(ctx)
 		switch {
 		case ctx.Err() != nil:
 			if lease != nil {
@@ -191,24 +191,16 @@ func (w *worker) work(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if err := w.hold(ctx, lease); err != nil {
+		end := w.history.begin(w.number, lease)
+		w.acquired()
+		if err := hold(ctx, lease, end); err != nil {
 			return err
 		}
 	}
 }
 
-// hold does the work for one lease, well or badly.
-func (w *worker) hold(ctx context.Context, lease *redlatch.Lease) error {
-	end := w.history.begin(w.number, lease)
-	w.acquired()
-	select {
-	case <-w.crash:
-		return w.fall(ctx)
-	case <-w.stall:
-		w.sleepwalk(ctx, lease, end)
-		return nil
-	default:
-	}
+// hold does the work for one lease, as it should be done.
+func (w *worker) hold(ctx context.Context, lease *redlatch.Lease, end func()) error {
 	time.Sleep(2 * time.Millisecond) // the work
 	if err := w.write(lease.Token()); err != nil && lease.Held() {
 		return err
@@ -236,32 +228,28 @@ func (w *worker) acquired() {
 		took.Round(time.Millisecond))
 }
 
-// fall has the process die: nothing of it reaches Redis any more, neither a release nor an extend.
-// It starts again a TTL later.
-func (w *worker) fall(ctx context.Context) error {
+// fall has the process die: of its lease Redis hears nothing any more, neither a release nor an extend.
+// It starts again a TTL after the lease.
+func (w *worker) fall(ctx context.Context, lease *redlatch.Lease, _ func()) error {
 	w.mu.Lock()
 	w.fell = time.Now()
 	w.mu.Unlock()
 	w.tell(Crashed, "crashes while it holds the lock: nothing is released")
-	w.link.cut()
-	_ = w.client.Close() // nobody hears of it
+	<-lease.Context().Done()
 	select {
-	case <-time.After(2 * w.ttl):
+	case <-time.After(w.ttl):
+		w.tell(Restarted, "starts again")
 	case <-ctx.Done():
-		return w.connect() // for the close at the end
 	}
-	w.tell(Restarted, "starts again")
-	return w.connect()
+	return nil
 }
 
-// sleepwalk has the process stand still, as under SIGSTOP or in a long collection of garbage: its
-// watchdog stands still with it. When it wakes, it does not look at its lease but goes on with what
-// it was about to do. Only the token keeps it from doing harm.
-func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func()) {
+// sleepwalk has the process stand still, as under SIGSTOP or in a long collection of garbage: nothing
+// extends its lease. When it wakes, it does not look at its lease but goes on with what it was about
+// to do. Only the token keeps it from doing harm.
+func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func()) error {
 	token := lease.Token()
 	w.tell(Stalled, "stalls while it holds the lock, for longer than its lease")
-	w.link.freeze()
-	defer w.link.thaw()
 	<-lease.Context().Done() // what a process that really stands still would see only later
 	end()
 	for ctx.Err() == nil && w.guard.Check(Name, token) == nil { // until another has written
@@ -273,6 +261,7 @@ func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func(
 		late := time.Duration(stale.Current-token) * time.Microsecond // which tokens count
 		w.tell(Refused, "wakes up and writes: refused, its token is %v older than the newest", late)
 	}
+	return nil
 }
 
 // write adds one to the counter, unless a newer token than this was there before.
