@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +16,7 @@ import (
 var functions = template.FuncMap{
 	"visible": fleet.Visible, "span": fleet.Span, "holder": fleet.HolderText, "process": fleet.ProcessText, "count": fleet.Count, "entry": fleet.EntryText,
 	"error": fleet.ErrorText, "clock": clock, "stamp": stamp, "ago": func(now, then time.Time) string { return fleet.Span(now.Sub(then)) },
-	"plural": plural, "forbidden": forbidden, "refused": refused, "vote": voteText, "rate": rate, "mute": mute,
+	"plural": plural, "forbidden": forbidden, "refused": refused, "vote": voteText, "rate": rate, "mute": fleet.Mute,
 	"held":      func(l *fleet.Lock, h redlatch.Holder) []fleet.Fact { return fleet.HolderFacts(l, h, time.UTC) },
 	"wants":     fleet.WaiterFacts,
 	"facts":     func(l *fleet.Lock, p *fleet.Picture) []fleet.Fact { return l.Facts(len(p.Nodes) == 0, time.UTC) },
@@ -93,26 +91,6 @@ func rate(n redlatch.NodeInfo, kind string) redlatch.NodeVote {
 		}
 	}
 	return redlatch.NodeVote{}
-}
-
-// mute returns the kinds for which fewer than a majority of the nodes vote, though some client has used
-// them.
-func mute(nodes []redlatch.NodeInfo) (kinds []string) {
-	used, votes := make(map[string]bool), make(map[string]int)
-	for _, n := range nodes {
-		for _, v := range n.Votes {
-			used[v.Kind] = used[v.Kind] || v.State != redlatch.NodeNew
-			if v.State == redlatch.NodeVotes {
-				votes[v.Kind]++
-			}
-		}
-	}
-	for _, kind := range slices.Sorted(maps.Keys(used)) {
-		if used[kind] && votes[kind] <= len(nodes)/2 {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
 }
 
 func voteText(v redlatch.NodeVote) string {

@@ -234,13 +234,17 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 
 // cmdQuorum starts the nodes of a quorum, and has the programs use it from then on; or kills one.
 func cmdQuorum(ts *testscript.TestScript, neg bool, args []string) {
-	const text = "quorum start N | quorum kill I"
+	const text = "quorum start N | quorum kill I | quorum empty I"
 	usage(ts, neg, len(args) == 2, text)
 	w := of(ts)
 	n, err := strconv.Atoi(args[1])
 	usage(ts, neg, err == nil, text)
-	if args[0] == "kill" {
+	switch args[0] {
+	case "kill":
 		w.nodes[n].Kill()
+		return
+	case "empty":
+		w.nodes[n].Do("FLUSHALL")
 		return
 	}
 	var urls []string
