@@ -14,7 +14,7 @@
 //	deployments  cluster, Sentinel, quorum
 //	process      processes that are killed, suspended or closed, that adopt, or have much to do
 //	operations   events, metrics, alerts, the journal, looking, forcing, rights
-//	fencing      guards that refuse late writes: SQL databases and HTTP
+//	fencing      guards that refuse late writes: in SQL databases and Redis
 //	peers        other libraries, other languages, no library
 //	mutants      known breaks of the code, and the tests that must notice
 //	internal     what they share: help, wire, trial, worker, suite

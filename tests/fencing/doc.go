@@ -1,9 +1,9 @@
 // Package fencing tests the guards that refuse the write of a late holder, in the databases that
-// are installed and over HTTP. Only this package needs SQL drivers.
+// are installed, and in Redis. Only this package needs SQL drivers.
 //
 // # Which file is about which hazard
 //
-//	fence                 a late holder writes over HTTP; a token that is none, in Redis
+//	fence                 a token that is none, in Redis
 //	fencesql              a late holder writes: SQLite, and PostgreSQL, MariaDB if installed
 //
 // # Helpers

@@ -1,56 +1,17 @@
 package fencing
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/fence"
-	"github.com/redlatch/redlatch/fence/fencehttp"
 	"github.com/redlatch/redlatch/fence/fenceredis"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/wire"
-	"github.com/redlatch/redlatch/tests/internal/worker"
 )
-
-// hand is a token that was read from a lease some time ago.
-type hand struct {
-	name  string
-	token int64
-}
-
-func (h hand) Name() string { return h.name }
-
-func (h hand) Token() int64 { return h.token }
-
-func init() { worker.Guards["http"] = guardOverHTTP }
-
-// guardOverHTTP puts the token to a URL.
-func guardOverHTTP(url string) (worker.Guarded, error) {
-	return func(ctx context.Context, name string, token int64) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPut, url, nil)
-		if err != nil {
-			return err
-		}
-		response, err := (&fencehttp.Transport{Lease: hand{name, token}}).RoundTrip(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if err := fencehttp.Refused(response); err != nil || response.StatusCode == http.StatusOK {
-			return err
-		}
-		return errors.New(response.Status)
-	}, nil
-}
 
 // TestTokenThatIsNoneTurnsNoGuardOff has a script of one's own that is given texts which Lua reads as
 // numbers and which are no tokens. NaN is neither larger nor smaller than any number, so a mark of
@@ -95,16 +56,4 @@ func TestTokenThatIsNoneTurnsNoGuardOff(t *testing.T) {
 		}
 	}
 	check.That(t, s.Do("EXISTS", "a") == "0", "a mark that is no token let a write through")
-}
-
-// TestLateWriteIsRefusedOverHTTP has the guard in a service.
-func TestLateWriteIsRefusedOverHTTP(t *testing.T) {
-	t.Parallel()
-	var value atomic.Value
-	save := func(_ http.ResponseWriter, r *http.Request) { value.Store(r.Header.Get(fencehttp.TokenHeader)) }
-	name := func(*http.Request) string { return "a" }
-	s := httptest.NewServer(fencehttp.Handler(new(fence.Marks), name, http.HandlerFunc(save)))
-	t.Cleanup(s.Close)
-	write := check.Value(guardOverHTTP(s.URL)).OK(t)
-	worker.WantLateRefused(t, worker.Resource{Guard: "http", Where: s.URL}, write, func() (string, error) { return value.Load().(string), nil })
 }

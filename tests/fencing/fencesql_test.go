@@ -2,7 +2,6 @@ package fencing
 
 import (
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fencesql"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/tests/internal/worker"
 )
 
 // TestSQLGuard tries the guard on every database that is installed. Each server is started once.
@@ -41,48 +39,25 @@ func TestSQLGuard(t *testing.T) {
 	}
 }
 
-// wantLateWriteRefused has the guard in a database: once as a table, once as a column.
+// wantLateWriteRefused has the guard in a database: once as a table, once as a column. Another
+// connection than that of the newer token comes late.
 func wantLateWriteRefused(t *testing.T, d database) {
-	t.Helper()
 	l := newLedger(t, d)
-	read := func() (string, error) {
-		token, err := l.token(t.Context())
-		return fmt.Sprint(token), err
+	late := *l
+	late.db = d.connect(t)
+	for name, by := range map[string]func(l *ledger, token int64) error{
+		"table": func(l *ledger, token int64) error {
+			return check.ErrorOf(l.write(t.Context(), sql.LevelDefault, "a", token))
+		},
+		"column": func(l *ledger, token int64) error { return l.writeByColumn(t.Context(), "a", token) },
+	} {
+		check.OK(t, name, by(&late, 5))
+		check.OK(t, name, by(l, 5))
+		check.OK(t, name, by(l, 7))
+		check.Error(t, "a late write by "+name, by(&late, 5), fence.ErrStale)
+		check.Error(t, "a write without a token by "+name, by(&late, 0), fence.ErrStale)
+		check.Equal(t, check.Value(l.token(t.Context())).OK(t), 7, "the token of the last write by %s", name)
 	}
-	where := check.Value(json.Marshal(d)).OK(t)
-	worker.WantLateRefused(t, worker.Resource{Guard: "table", Where: string(where)}, l.writeByTable, read)
-	worker.WantLateRefused(t, worker.Resource{Guard: "column", Where: string(where)}, l.writeByColumn, read)
-	check.Error(t, "a write without a token", l.writeByColumn(t.Context(), "a", 0), fence.ErrStale)
-}
-
-func init() {
-	worker.Guards["table"] = func(where string) (worker.Guarded, error) {
-		l, err := openLedger(where)
-		if err != nil {
-			return nil, err
-		}
-		return l.writeByTable, nil
-	}
-	worker.Guards["column"] = func(where string) (worker.Guarded, error) {
-		l, err := openLedger(where)
-		if err != nil {
-			return nil, err
-		}
-		return l.writeByColumn, nil
-	}
-}
-
-// openLedger opens the ledger of a database that is given as JSON.
-func openLedger(where string) (*ledger, error) {
-	var d database
-	if err := json.Unmarshal([]byte(where), &d); err != nil {
-		return nil, err
-	}
-	db, err := sql.Open(d.Driver, d.DSN)
-	if err != nil {
-		return nil, err
-	}
-	return d.ledger(db)
 }
 
 // levels are the isolation levels that a database has.

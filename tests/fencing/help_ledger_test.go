@@ -23,7 +23,7 @@ type ledger struct {
 // newLedger creates the tables.
 func newLedger(t testing.TB, d database) *ledger {
 	t.Helper()
-	l := check.Value(d.ledger(d.connect(t))).OK(t)
+	l := &ledger{d, d.connect(t), check.Value(fencesql.New(d.Dialect, "fence")).OK(t)}
 	check.OK(t, "Create", l.table.Create(t.Context(), l.db))
 	for _, statement := range []string{
 		"DROP TABLE IF EXISTS entry",
@@ -59,12 +59,6 @@ func (l *ledger) write(ctx context.Context, level sql.IsolationLevel, name strin
 		return 0, err
 	}
 	return before, tx.Commit()
-}
-
-// writeByTable is write at the level that the database has by default.
-func (l *ledger) writeByTable(ctx context.Context, name string, token int64) error {
-	_, err := l.write(ctx, sql.LevelDefault, name, token)
-	return err
 }
 
 // writeByColumn writes the token into the row, if the row's own column lets it.

@@ -22,11 +22,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
-func (d database) ledger(db *sql.DB) (*ledger, error) {
-	table, err := fencesql.New(d.Dialect, "fence")
-	return &ledger{d, db, table}, err
-}
-
 // spell writes a statement with the placeholders of the dialect.
 func (d database) spell(statement string) string {
 	if d.Dialect != fencesql.PostgreSQL {

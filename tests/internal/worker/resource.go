@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fenceredis"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -21,32 +22,25 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
-// Resource is what a lock protects, and its guard. A worker process gets it as JSON.
-type Resource struct {
-	Guard string // of guards
-	Where string // what the guard makes of it
+// The key "value" is what a lock protects. Its guard is in the same server.
+
+func guarded(url string) (conn.Conn, error) {
+	o, err := rueidis.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return redlatchrueidis.Open(o)
 }
 
-// Guarded writes a token to a resource, if its guard lets it.
-type Guarded func(ctx context.Context, name string, token int64) error
-
-// Guards connect to a resource, by the name of its guard. Those that need more than Redis are added
-// beside the tests that use them. The connection is there before a worker is suspended.
-var Guards = map[string]func(where string) (Guarded, error){"redis": guardInRedis}
-
-// guardInRedis connects to the server with that address, which has the key "value".
-func guardInRedis(addr string) (Guarded, error) {
-	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{addr}})
-	return func(ctx context.Context, _ string, token int64) error {
-		return fenceredis.Set(ctx, c, "value", strconv.FormatInt(token, 10), token, 0)
-	}, err
+func write(c conn.Conn, token int64) error {
+	return fenceredis.Set(context.Background(), c, "value", strconv.FormatInt(token, 10), token, 0)
 }
 
-// work is the worker's side of [WantLateRefused]: it reads its token once, and writes with it
-// whenever it is asked.
-func (r *Resource) work(l *redlatch.Lease, in *bufio.Reader, out *json.Encoder) error {
+// writeLate is the worker's side of [WantLateRefused]: it reads its token once, and writes with it
+// whenever it is asked. The connection is there before the worker is suspended.
+func writeLate(url string, l *redlatch.Lease, in *bufio.Reader, out *json.Encoder) error {
 	token := l.Token()
-	write, err := Guards[r.Guard](r.Where)
+	c, err := guarded(url)
 	if err != nil {
 		return err
 	}
@@ -58,25 +52,23 @@ func (r *Resource) work(l *redlatch.Lease, in *bufio.Reader, out *json.Encoder) 
 			return nil
 		}
 		said.Stale, said.Failure = false, ""
-		if err := write(context.Background(), l.Name(), token); err != nil {
+		if err := write(c, token); err != nil {
 			said.Stale, said.Failure = errors.Is(err, fence.ErrStale), err.Error()
 		}
 	}
 }
 
 // WantLateRefused suspends a holder until another has got the lock and has written, and then has
-// the first write with the token that it read before. write and read are this process's own, of the
-// same resource.
-func WantLateRefused(t *testing.T, r Resource, write Guarded, read func() (string, error)) {
+// the first write with the token that it read before.
+func WantLateRefused(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	s := redistest.Start(t)
-	w := Start(t, Job{URL: s.URL(), Name: "a", TTL: help.Lasting, Heartbeat: time.Minute, Resource: &r})
+	c := check.Value(guarded(s.URL())).OK(t)
+	t.Cleanup(func() { _ = c.Close() })
+	w := Start(t, Job{URL: s.URL(), Name: "a", TTL: help.Lasting, Heartbeat: time.Minute, Writes: true})
 	old := w.Next().Token
 	wantValue := func(token int64) {
 		t.Helper()
-		if got, err := read(); err != nil || got != strconv.FormatInt(token, 10) {
-			t.Fatalf("the resource holds %q, %v, want %d", got, err, token)
-		}
+		check.Equal(t, s.Do("GET", "value"), strconv.FormatInt(token, 10), "the value")
 	}
 	w.Ask()
 	if said := w.Next(); said.Failure != "" {
@@ -88,7 +80,7 @@ func WantLateRefused(t *testing.T, r Resource, write Guarded, read func() (strin
 	s.Do("PEXPIRE", locktest.StateKey("a"), "1") // its time is over
 	next := locktest.Lock(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
 	check.Must(t, next.Token() > old, "the next token is %d, want more than %d", next.Token(), old)
-	check.OK(t, "the next holder's write", write(t.Context(), "a", next.Token()))
+	check.OK(t, "the next holder's write", write(c, next.Token()))
 	w.Ask() // first, so that the write is what it wakes up to
 	w.Resume()
 	if said := w.Next(); !said.Stale || said.Token != old {

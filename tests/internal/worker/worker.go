@@ -30,10 +30,10 @@ type Job struct {
 	Kind      int // of kindtest.Locks
 	TTL       time.Duration
 	Heartbeat time.Duration
-	Resource  *Resource // to write to when it is asked, unless nil
-	Leave     bool      // it releases its lease when it is asked, and ends
-	Detach    bool      // it detaches its lease, and tells the text
-	Then      string    // when it is asked, it locks this mutex too, under the context of its lease
+	Writes    bool   // its token to the key "value" when it is asked
+	Leave     bool   // it releases its lease when it is asked, and ends
+	Detach    bool   // it detaches its lease, and tells the text
+	Then      string // when it is asked, it locks this mutex too, under the context of its lease
 	Labels    map[string]string
 	Await     bool   // it waits for the countdown of that name, instead
 	Count     string // it counts the countdown of that name down, once, as this
@@ -50,7 +50,7 @@ type Report struct {
 	Lost   bool   // with a LostError as its cause
 	Text   string // of a lease that it detached
 
-	// What a write came to, if the job has a resource.
+	// What a write came to, if the job writes.
 	Stale   bool
 	Failure string // "" if it passed
 }
@@ -114,8 +114,8 @@ func runJob(text string) error {
 			return err
 		}
 	}
-	if j.Resource != nil {
-		return j.Resource.work(l, in, out)
+	if j.Writes {
+		return writeLate(j.URL, l, in, out)
 	}
 	for {
 		// The token first: that is what a write would carry.
