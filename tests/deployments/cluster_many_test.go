@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,20 +24,6 @@ import (
 
 // manyNames is more than a client listens to over connections of their own.
 const manyNames = 150
-
-// waitForMany has a client hold many names and another wait for each of them.
-func waitForMany(t *testing.T, nodes []*redistest.Server, holder, c *redlatch.Client) (held []*redlatch.Lease, waits []<-chan help.Outcome) {
-	t.Helper()
-	for i := range manyNames {
-		name := fmt.Sprint("many", i)
-		held = append(held, locktest.Lock(t, holder.Mutex(name)))
-		waits = append(waits, help.GoLock(t.Context(), c.Mutex(name)))
-	}
-	for _, l := range held {
-		locktest.InLine(t, nodes[help.ShardOf(nodes, l.Name())], l.Name(), 1)
-	}
-	return held, waits
-}
 
 // TestManyNamesOfAClusterShareConnections: a client had a connection for each name that it waited
 // for in a cluster, up to 64, and heard of more names by messages to all nodes.
@@ -60,7 +44,16 @@ func TestManyNamesOfAClusterShareConnections(t *testing.T) {
 			nodes := help.NeedShards(t, redistest.StartCluster(t, 3))
 			holder := locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
 			c := connect(t, nodes)
-			held, waits := waitForMany(t, nodes, holder, c)
+			var held []*redlatch.Lease
+			var waits []<-chan help.Outcome
+			for i := range manyNames {
+				name := fmt.Sprint("many", i)
+				held = append(held, locktest.Lock(t, holder.Mutex(name)))
+				waits = append(waits, help.GoLock(t.Context(), c.Mutex(name)))
+			}
+			for _, l := range held {
+				locktest.InLine(t, nodes[help.ShardOf(nodes, l.Name())], l.Name(), 1)
+			}
 			listening := 0
 			for _, node := range nodes {
 				listening += strings.Count(node.Do("CLIENT", "LIST", "TYPE", "PUBSUB"), "id=")
@@ -92,37 +85,6 @@ func TestManyNamesOfAClusterShareConnections(t *testing.T) {
 				return true
 			})
 		})
-	}
-}
-
-// TestSlotsMoveWhileManyWait: channels of names whose slots moved come back at the new node, those
-// of other names on the same connection stay, and every waiter is told. Then the connections end, and
-// with them all of their channels: waiters find the grants of that time when the channels are back.
-func TestSlotsMoveWhileManyWait(t *testing.T) {
-	t.Parallel()
-	nodes := help.NeedShards(t, redistest.StartCluster(t, 3))
-	holder, c := locktest.Open(t, help.ClusterURL(nodes), help.Sluggish()), locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
-	held, waits := waitForMany(t, nodes, holder, c)
-	moved := map[int]*redistest.Server{}
-	for _, l := range held[:5] {
-		slot, shard := nodes[0].Slot(locktest.StateKey(l.Name())), help.ShardOf(nodes, l.Name())
-		moved[slot] = nodes[(shard+1)%3]
-		redistest.MoveSlot(nodes, nodes[shard], moved[slot], slot)
-	}
-	for _, l := range held[:5] {
-		key := locktest.StateKey(l.Name())
-		locktest.Eventually(t, "the new node of "+l.Name()+" is listened to", func() bool {
-			return strings.Contains(moved[nodes[0].Slot(key)].Do("PUBSUB", "SHARDCHANNELS", "{"+key+"}*"), c.ID())
-		})
-	}
-	for i := range held {
-		if i >= 50 && i%50 == 0 {
-			for _, node := range nodes {
-				node.Do("CLIENT", "KILL", "TYPE", "pubsub")
-			}
-		}
-		locktest.Release(t, held[i])
-		locktest.Release(t, help.Await(t, waits[i]))
 	}
 }
 
@@ -203,67 +165,4 @@ func keepOccupied(
 		next = help.GoLock(t.Context(), others[(turns+1)%2].Mutex(name))
 	}
 	t.Fatalf("others had %d turns, and a waiter that came before them none", many)
-}
-
-// TestStoppedMasterDelaysOnlyItsOwn: requests go together by node. Those that wait for a master that
-// does not answer keep none to another waiting, nor the extends of leases there.
-func TestStoppedMasterDelaysOnlyItsOwn(t *testing.T) {
-	t.Parallel()
-	nodes := redistest.StartCluster(t, 3)
-	o, seen := help.Watched(help.Brisk(6 * time.Second))
-	o.RequestTimeout = time.Hour // what is sent to the stopped master is not given up in the meantime
-	c := locktest.Open(t, help.ClusterURL(nodes), o)
-	var stopped, others []string
-	for i := 0; len(stopped) < 64 || len(others) < 64; i++ {
-		name := fmt.Sprint("node", i)
-		locktest.Release(t, locktest.Lock(t, c.Mutex(name)))
-		if help.ShardOf(nodes, name) == 0 {
-			stopped = append(stopped, name)
-		} else {
-			others = append(others, name)
-		}
-	}
-	var kept []*redlatch.Lease
-	for i := range 8 {
-		kept = append(kept, locktest.Lock(t, c.Mutex(fmt.Sprint(others[i], " kept"))))
-	}
-	var over atomic.Bool
-	var ended atomic.Int32
-	nodes[0].Pause()
-	extended := make(map[string]int)
-	for _, l := range kept {
-		extended[l.Name()] = len(seen.Of(redlatch.EventExtended, l.Name()))
-	}
-	var work sync.WaitGroup
-	ctx, cancel := context.WithCancel(t.Context())
-	for _, name := range stopped {
-		work.Go(func() {
-			if _, err := c.Mutex(name).Lock(ctx); err != nil && !over.Load() {
-				ended.Add(1)
-			}
-		})
-	}
-	var cycles sync.WaitGroup
-	for _, name := range others {
-		cycles.Go(func() {
-			for range 30 {
-				locktest.Release(t, locktest.Lock(t, c.Mutex(name)))
-			}
-		})
-	}
-	cycles.Wait()
-	if n := ended.Load(); n > 0 {
-		t.Errorf("%d requests to the stopped master had ended before those to others were done", n)
-	}
-	for _, l := range kept {
-		if help.ShardOf(nodes[1:], l.Name()) == 0 {
-			continue
-		}
-		seen.Await(t, redlatch.EventExtended, l.Name(), extended[l.Name()])
-		check.That(t, l.Held(), "the lease of %s was lost: %v", l.Name(), l.Err())
-	}
-	over.Store(true)
-	cancel()
-	nodes[0].Resume()
-	work.Wait()
 }

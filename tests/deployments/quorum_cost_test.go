@@ -12,7 +12,6 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -53,9 +52,14 @@ func TestQuorumCostOfACycle(t *testing.T) {
 	}
 }
 
-// countingQuorum returns a client of these servers, and its connections.
-func countingQuorum(t *testing.T, nodes []*redistest.Server, o redlatch.Options) (*redlatch.Client, []*wire.Counting) {
-	t.Helper()
+// TestQuorumRenewalsGoTogether: the renewals of leases that were acquired at about the same time
+// leave together, to each node by itself.
+func TestQuorumRenewalsGoTogether(t *testing.T) {
+	t.Parallel()
+	const leases = 200
+	o := help.Sluggish()
+	o.Lock.TTL = 9 * time.Second
+	nodes := help.StartNodes(t, 5)
 	var over []*wire.Counting
 	var conns []conn.Conn
 	for _, node := range nodes {
@@ -65,32 +69,6 @@ func countingQuorum(t *testing.T, nodes []*redistest.Server, o redlatch.Options)
 	}
 	c := check.Value(redlatch.NewQuorum(conns, o)).OK(t)
 	t.Cleanup(func() { _ = locktest.CloseLeaving(c) })
-	return c, over
-}
-
-// TestQuorumRequestsGoTogether: the requests of many goroutines to one node leave in pipelines.
-func TestQuorumRequestsGoTogether(t *testing.T) {
-	t.Parallel()
-	const goroutines, turns = 64, 20
-	c, over := countingQuorum(t, help.StartNodes(t, 5), help.Sluggish())
-	help.Cycles(t, c, goroutines, turns)
-	for i, k := range over {
-		const requests = 2 * goroutines * turns
-		batches := k.Count("mutex vote") + k.Count("mutex release")
-		t.Logf("node %d: %d requests in %d pipelines", i, requests, batches)
-		check.That(t, batches <= requests*2/3, "node %d: %d requests in %d pipelines, want fewer", i, requests, batches)
-	}
-}
-
-// TestQuorumRenewalsGoTogether: the renewals of leases that were acquired at about the same time
-// leave together, to each node by itself.
-func TestQuorumRenewalsGoTogether(t *testing.T) {
-	t.Parallel()
-	const leases = 200
-	o := help.Sluggish()
-	o.Lock.TTL = 9 * time.Second
-	nodes := help.StartNodes(t, 5)
-	c, over := countingQuorum(t, nodes, o)
 	help.Together(leases, func(i int) {
 		check.Nil(t, "Lock", check.ErrorOf(c.Mutex(strconv.Itoa(i)).Lock(t.Context())))
 	})
