@@ -102,7 +102,7 @@ func want(t *testing.T, registry *prometheus.Registry, values map[string]float64
 }
 
 // TestLeasesAreCounted: those that are held, one that is taken by force, one that runs out, and one that
-// is handed on. TestEventsUnderFaults compares the counters of every kind with the events.
+// is handed on. TestMetricsOfBothModulesAreTheSame compares the counters with the events.
 func TestLeasesAreCounted(t *testing.T) {
 	t.Parallel()
 	m, registry := metrics(t, redlatchprom.Options{})

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -46,177 +43,6 @@ func panicAsAsked(ctx context.Context, e redlatch.Event) {
 // be recovered.
 var ofCaller = []redlatch.EventType{
 	redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted, redlatch.EventFailed, redlatch.EventReleased,
-}
-
-// holdings are the ways to hold a lock.
-func holdings() map[string]redlatch.LockOptions {
-	return map[string]redlatch.LockOptions{
-		"renewed":     {TTL: 500 * time.Millisecond},
-		"not renewed": {TTL: 300 * time.Millisecond, Renew: redlatch.Off},
-		"max hold":    {TTL: 300 * time.Millisecond, MaxHold: 30 * time.Millisecond},
-		"in order":    {TTL: time.Second, StrictOrder: redlatch.On, MaxWait: time.Second},
-		"kept":        {TTL: 500 * time.Millisecond, Linger: 50 * time.Millisecond}, // of some kinds, on one server
-	}
-}
-
-// eventful is every kind on one server, or on a quorum.
-func eventful(nodes int) []trial.Subject {
-	job := func(ctx context.Context, c *redlatch.Client, name string) (trial.Claim, error) {
-		_, err := c.Job(name, redlatch.JobOptions{Window: 100 * time.Millisecond}).Do(ctx,
-			func(context.Context, *redlatch.Lease) error { return help.ErrFailed })
-		return trial.Claim{}, err
-	}
-	all := append(trial.Subjects(), trial.Subject{Kind: "downgrade", Try: downgraded, Wait: downgraded})
-	if nodes > 1 {
-		all = append(trial.QuorumSubjects(), trial.Subjects()[8])
-	}
-	return append(all, trial.Subject{Kind: "job", Try: job, Wait: job})
-}
-
-// downgraded acquires for writing, and goes on to reading.
-func downgraded(ctx context.Context, c *redlatch.Client, name string) (trial.Claim, error) {
-	m := c.RWMutex(name)
-	write, err := m.Lock(ctx)
-	if err != nil {
-		return trial.Claim{}, err
-	}
-	read, err := m.Downgrade(ctx, write)
-	if err != nil {
-		return trial.Claim{Leases: []*redlatch.Lease{write}, Release: write.Release}, nil
-	}
-	return trial.Claim{Leases: []*redlatch.Lease{read}, Release: read.Release}, nil
-}
-
-// scene is a client whose callers and requests meet all that can happen.
-type scene struct {
-	*trial.Course
-	trial.Subject
-	name  string
-	near  *redlatch.Client
-	links []*wire.Lossy
-	begun time.Time
-}
-
-// upTo returns a random time below this one, which grows while the test goes on: some callers wait
-// for long enough, and there is a pause between faults, however long a kind takes.
-func (s *scene) upTo(d time.Duration) time.Duration {
-	return rand.N(d) * (1 + time.Since(s.begun)/(2*time.Second))
-}
-
-// TestEventsUnderFaults: callers give up, forget leases and release them twice, hooks panic,
-// requests and messages are lost, locks are taken by force and run out, and the client is closed in
-// the midst of it. Each attempt ends once all the same, and so does each lease.
-func TestEventsUnderFaults(t *testing.T) {
-	t.Parallel()
-	for _, nodes := range []int{1, 3} {
-		t.Run(fmt.Sprintf("nodes=%d", nodes), func(t *testing.T) {
-			t.Parallel()
-			for _, p := range eventful(nodes) {
-				for how, o := range holdings() { // in random order
-					if o.Linger > 0 && (nodes > 1 || !slices.Contains([]string{"mutex", "writer", "reader", "multi", "downgrade"}, p.Kind)) {
-						continue
-					}
-					t.Run(p.Kind+" "+how, func(t *testing.T) {
-						t.Parallel()
-						synctest.Test(t, func(t *testing.T) {
-							testEventsUnderFaults(t, memory.NewCourse(t, nodes), p, o, "lives of "+p.Kind+" "+how)
-						})
-					})
-					if nodes > 1 { // one of them is enough, as it costs three times as much
-						break
-					}
-				}
-			}
-		})
-	}
-}
-
-func testEventsUnderFaults(t *testing.T, course *trial.Course, p trial.Subject, o redlatch.LockOptions, name string) {
-	const callers, enough = 4, 4
-	seen := &help.Events{}
-	options := trial.Losing()
-	options.RequestTimeout = time.Second
-	m := metered(t)
-	options.Lock, options.Hook = o, redlatch.JoinHooks(m.prom.Hook, panicAsAsked, nil, m.otel.Hook, seen.Hook)
-	s := &scene{Course: course, Subject: p, name: name, begun: time.Now()}
-	s.near, s.links = course.Client(t, options)
-
-	life, end := context.WithCancel(t.Context())
-	defer end()
-	var work sync.WaitGroup
-	work.Go(func() { s.wreak(life) })
-	for range callers {
-		work.Go(func() {
-			for life.Err() == nil {
-				s.live()
-			}
-		})
-	}
-	locktest.Eventually(t, "attempts have ended in both ways", func() bool {
-		return seen.Count(redlatch.EventGranted) >= enough && seen.Count(redlatch.EventFailed) >= enough
-	})
-	_ = s.near.Close() // while callers wait and hold
-	end()
-	work.Wait()
-	seen.WantEnds(t)
-	m.wantNoDrift(t, seen)
-}
-
-// live acquires, or tries, and ends what it got in one of the ways in which programs do.
-func (s *scene) live() {
-	ctx, cancel := context.WithTimeout(context.Background(), s.upTo(300*time.Millisecond))
-	defer cancel()
-	if rand.IntN(3) == 0 {
-		ctx = context.WithValue(ctx, panicsAt{}, ofCaller[rand.IntN(len(ofCaller))])
-	}
-	acquire := s.Try
-	if rand.IntN(4) > 0 {
-		acquire = s.Wait
-	}
-	var got trial.Claim
-	help.Recovered(func() { got, _ = acquire(ctx, s.near, s.name) })
-	if got.Release == nil {
-		help.Rest(ctx, s.upTo(20*time.Millisecond))
-		return
-	}
-	switch l := got.Leases[0]; rand.IntN(6) {
-	case 0:
-		s.force()
-	case 1:
-		help.Rest(l.Context(), 100*time.Millisecond)
-	case 2:
-		_ = l.Extend(ctx)
-	case 3: // forgets it
-		return
-	}
-	for released := false; !released; {
-		help.Recovered(func() {
-			err := got.Release(context.Background())
-			released = err == nil || errors.Is(err, redlatch.ErrNotHeld) || rand.IntN(3) == 0
-		})
-	}
-}
-
-// force takes the lock from all that hold it.
-func (s *scene) force() {
-	_, _ = s.Far.ForceRelease(context.Background(), s.name, redlatch.ForceOptions{})
-}
-
-// wreak does harm to requests and messages, and takes the lock by force, until ctx is done.
-func (s *scene) wreak(ctx context.Context) {
-	harms := []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.ReadOnly, wire.DiskFull}
-	for ctx.Err() == nil {
-		link, every := s.links[rand.IntN(len(s.links))], 1+rand.IntN(4)
-		link.Harm(harms[rand.IntN(len(harms))], wire.Hits{Name: "some", Hit: func(n int) bool { return n%every == 0 }})
-		link.Mute(rand.IntN(3) == 0)
-		help.Rest(ctx, rand.N(100*time.Millisecond))
-		link.Harm(wire.Mishap{}, wire.None)
-		link.Mute(false)
-		if rand.IntN(4) == 0 { // or the others would wait for a lease that its caller forgot
-			s.force()
-		}
-		help.Rest(ctx, s.upTo(100*time.Millisecond))
-	}
 }
 
 // TestReleaseIsToldOnce: a release gets no answer, and is repeated by the caller and in the
@@ -276,11 +102,6 @@ func TestMultiTellsEveryName(t *testing.T) {
 			links[0].Cancel = cancel
 			links[0].Harm(wire.Mishap{Runs: true, Answers: true, Cancels: true}, wire.Every)
 			defer links[0].Harm(wire.Mishap{}, wire.None)
-			return check.ErrorOf(c.MultiMutex(names...).Lock(ctx))
-		}},
-		"refused": {0, 0, "", func(t *testing.T, _ *trial.Course, c *redlatch.Client, _ []*wire.Lossy) error {
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
 			return check.ErrorOf(c.MultiMutex(names...).Lock(ctx))
 		}},
 	} {
@@ -359,19 +180,15 @@ func TestRefusedAcquisitionTellsNothing(t *testing.T) {
 	held := locktest.Lock(t, c.Mutex("a"))
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	acquire := map[string]func() (*redlatch.Lease, error){
-		"a name that is invalid":    func() (*redlatch.Lease, error) { return c.Mutex("").Lock(t.Context()) },
-		"a context that is done":    func() (*redlatch.Lease, error) { return c.Mutex("b").Lock(done) },
-		"a try with such a context": func() (*redlatch.Lease, error) { return c.Mutex("b").TryLock(done) },
-		"under the lease's context": func() (*redlatch.Lease, error) { return c.Mutex("a").Lock(held.Context()) },
-		"a TTL that is out of bounds": func() (*redlatch.Lease, error) {
-			return c.Mutex("b").With(redlatch.LockOptions{TTL: 1}).Lock(t.Context())
-		},
-	}
-	for what, acquire := range acquire {
-		if _, err := acquire(); err == nil {
-			t.Errorf("%s: a lease, want an error", what)
-		}
+	for what, err := range map[string]error{
+		"a name that is invalid":        check.ErrorOf(c.Mutex("").Lock(t.Context())),
+		"a context that is done":        check.ErrorOf(c.Mutex("b").Lock(done)),
+		"a try with such a context":     check.ErrorOf(c.Mutex("b").TryLock(done)),
+		"several names, and such a one": check.ErrorOf(c.MultiMutex("b", "c").Lock(done)),
+		"under the lease's context":     check.ErrorOf(c.Mutex("a").Lock(held.Context())),
+		"a TTL that is out of bounds":   check.ErrorOf(c.Mutex("b").With(redlatch.LockOptions{TTL: 1}).Lock(t.Context())),
+	} {
+		check.That(t, err != nil, "%s: a lease, want an error", what)
 	}
 	locktest.Release(t, held)
 	_ = c.Close()

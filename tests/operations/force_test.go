@@ -107,6 +107,8 @@ func TestForcedLossTellsByWhom(t *testing.T) {
 				})
 				check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: l.Owner(), Reason: reason})))
 				owner := wantForced(t, c.findOut(l), reason)
+				again := check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: owner}))
+				check.Error(t, "the same command once more, which must not hit the next holder", again, redlatch.ErrNotHeld)
 				info, err := admin.Inspect(t.Context(), l.Name())
 				if f := info.Forced; err != nil || f == nil || f.Owner != owner || f.By.Program != "operator" || f.Reason != reason || f.From.PID == 0 {
 					t.Errorf("Inspect tells of %+v, %v, want who took it from %s", f, err, owner)
@@ -166,23 +168,6 @@ func TestForceReleaseOfAllTellsEach(t *testing.T) {
 	}
 	check.Nil(t, "Extend of a lease beside them", all[2].Extend(t.Context()))
 	locktest.Release(t, all[2])
-}
-
-// TestForceReleaseOfAnOwnerCanBeRepeated: arrow up, Enter: a waiter that has just come in must not
-// lose the lock to the same command.
-func TestForceReleaseOfAnOwnerCanBeRepeated(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		holder, next, admin := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-		l := help.Enter(t, help.LockOf(holder, kind))
-		waiting := help.GoEnter(t.Context(), help.LockOf(next, kind))
-		locktest.InLine(t, s, l.Name(), 1)
-		o := redlatch.ForceOptions{Owner: l.Owner()}
-		check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), o)))
-		innocent := help.Await(t, waiting)
-		check.Error(t, "ForceRelease again", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), o)), redlatch.ErrNotHeld)
-		check.Nil(t, "Extend by the next holder", innocent.Extend(t.Context()))
-		locktest.Release(t, innocent)
-	})
 }
 
 // TestForceNotesAreBounded: a script that takes a lock by force again and again fills no memory.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/record/notes"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -65,10 +64,11 @@ func TestInspectTellsDeadWaiters(t *testing.T) {
 		}
 		s.Do("ZREMRANGEBYRANK", help.QueueKey(l.Name), "1", "-1")
 		check.That(t, !look(t, operator, l.Name).Abandoned(), "a lock with a holder is abandoned")
-		s.Do("DEL", locktest.StateKey(l.Name))
+		s.Do("DEL", locktest.StateKey(l.Name), help.FenceKey(l.Name), help.InsideKey(l.Name), help.BitsKey(l.Name))
 		if info := look(t, operator, l.Name); !info.Abandoned() {
 			t.Errorf("%+v, want it abandoned", info)
 		}
+		wantList(t, operator, "", l.Name) // of which only the line is left
 	})
 }
 
@@ -142,37 +142,6 @@ func TestInspectTellsDeadHolders(t *testing.T) {
 	want("without a record for minutes", true, 4*time.Minute)
 	write("SET", help.FenceKey("a"), fmt.Sprint(time.Now().UnixMicro()))
 	want("without a record, just begun", false, 0)
-}
-
-// TestQuorumInspectBelievesTheNodesThatHear: a waiter is dead only if no node has heard of it.
-func TestQuorumInspectBelievesTheNodesThatHear(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	c, operator := help.OpenQuorum(t, nodes, help.Sluggish()), help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
-	locktest.Lock(t, c.Mutex("a"))
-	waiter := help.OpenQuorum(t, nodes, help.Sluggish())
-	help.GoLock(t.Context(), waiter.Mutex("a"))
-	var hear []*redistest.Server // a node that does not vote yet has no line
-	locktest.Eventually(t, "a waiter at a majority", func() bool {
-		hear = slices.DeleteFunc(slices.Clone(nodes), func(s *redistest.Server) bool { return len(locktest.Line(s, "a")) == 0 })
-		return len(hear) >= 2
-	})
-	dead := func() bool {
-		t.Helper()
-		info := look(t, operator, "a")
-		check.That(t, len(info.Waiters) == 1 && len(info.Holders) == 1 && !info.Holders[0].Dead, "%+v, want a holder that is alive, and a waiter", info)
-		return info.Waiters[0].Dead
-	}
-	forget := func(s *redistest.Server) { s.Do("ZADD", help.ClientsKey("a"), "XX", "1", help.GrantsChannel(waiter)) }
-	check.That(t, !dead(), "a waiter that all nodes hear is believed dead")
-	forget(hear[0])
-	check.That(t, !dead(), "a waiter that another node hears is believed dead")
-	locktest.Eventually(t, "a waiter that no node hears is believed dead", func() bool {
-		for _, s := range nodes {
-			forget(s)
-		}
-		return dead()
-	})
 }
 
 // A look at all locks costs what was ever used, not what is in use; or it passes over what it
@@ -297,56 +266,6 @@ func TestListPatterns(t *testing.T) {
 	}
 }
 
-// TestListShowsNamesThatAreOnlyWaitedFor: of a line that the holder's crash left behind, there is
-// no key but those of the line.
-func TestListShowsNamesThatAreOnlyWaitedFor(t *testing.T) {
-	t.Parallel()
-	s, holder, waiter := locktest.StartTwo(t, help.Sluggish())
-	for _, name := range []string{"a", "{tag}b"} {
-		locktest.Lock(t, holder.Mutex(name))
-		help.GoLock(t.Context(), waiter.Mutex(name))
-	}
-	locktest.InLine(t, s, "a", 1)
-	locktest.Eventually(t, "a waiter", func() bool { return s.Do("ZCARD", "redlatch:{tag}b:queue") == "1" })
-	s.Do("DEL", locktest.StateKey("a"), locktest.StateKey("{tag}b"), help.FenceKey("a"))
-	wantList(t, holder, "", "a", "{tag}b")
-}
-
-// TestListFailsAtOnce: on a server that is gone, not once for each name.
-func TestListFailsAtOnce(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	o := help.Brisk(help.Lasting)
-	c := locktest.Open(t, s.URL(), o)
-	for i := range 50 {
-		locktest.Lock(t, c.Mutex(fmt.Sprint("held:", i)))
-	}
-	over := &stopping{Counting: wire.Counting{Conn: wire.Dial(t, s.Addr())}, s: s}
-	t.Cleanup(func() { _ = over.Conn.Close() })
-	operator := wire.Wrap(t, over, o)
-	errs := 0
-	for _, err := range operator.List(locktest.Within(t, locktest.Patience), redlatch.ListOptions{}) {
-		if errs++; !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("List = %v, want ErrUnreachable", err)
-		}
-	}
-	if n := over.Batches["sniff"]; errs != 1 || n == 0 || n > 40 {
-		t.Errorf("%d errors after %d requests, want 1, and no request for each name", errs, n)
-	}
-}
-
-// stopping kills the server when the scan is over.
-type stopping struct {
-	wire.Counting
-	s *redistest.Server
-}
-
-func (c *stopping) Scan(ctx context.Context, pattern string, each func(string) error) error {
-	err := c.Conn.Scan(ctx, pattern, each)
-	c.s.Kill()
-	return err
-}
-
 // labelled is sluggish options with labels.
 func labelled(labels map[string]string) redlatch.Options {
 	o := help.Sluggish()
@@ -355,7 +274,8 @@ func labelled(labels map[string]string) redlatch.Options {
 }
 
 // TestLabelsOfHoldersAndWaiters: each kind of lock tells the labels of its holder and its waiter,
-// those of the client under those of the context; and tells them no more when both are gone.
+// those of the client under those of the context, also when the line was lost; and tells them no more
+// when both are gone.
 func TestLabelsOfHoldersAndWaiters(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		c := locktest.Open(t, s.URL(), labelled(map[string]string{"service": "bill", "zone": "a"}))
@@ -363,37 +283,24 @@ func TestLabelsOfHoldersAndWaiters(t *testing.T) {
 		ctx := redlatch.WithLabels(t.Context(), map[string]string{"request": "1", "zone": "b"})
 		l := help.LockOf(c, kind)
 		held := check.Value(l.Acquire(ctx)).OK(t)
-		waiter := locktest.Open(t, s.URL(), help.Sluggish())
+		waiter := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 		waiting, giveUp := context.WithCancel(redlatch.WithLabels(t.Context(), map[string]string{"request": "2\n\x1b[31m"}))
 		got := help.GoEnter(waiting, help.LockOf(waiter, kind))
 		locktest.InLine(t, s, l.Name, 1)
-		locktest.Eventually(t, "labels of holder and waiter are told", func() bool {
+		told := func() bool {
 			info := look(t, operator, l.Name)
 			return maps.Equal(info.Holders[0].Labels, map[string]string{"service": "bill", "zone": "b", "request": "1"}) &&
 				len(info.Waiters) == 1 && maps.Equal(info.Waiters[0].Labels, map[string]string{"request": "2\n\x1b[31m"})
-		})
+		}
+		locktest.Eventually(t, "labels of holder and waiter are told", told)
+		before := look(t, operator, l.Name).Waiters[0].Owner
+		s.Do("DEL", help.QueueKey(l.Name))
+		locktest.Eventually(t, "they are told again", func() bool { return told() && look(t, operator, l.Name).Waiters[0].Owner != before })
 		giveUp()
 		help.AwaitError(t, got)
 		locktest.Release(t, held)
 		locktest.Eventually(t, "no note is left", func() bool { return s.Do("EXISTS", help.NotesKey(c), help.NotesKey(waiter)) == "0" })
 	})
-}
-
-// TestLabelsSurviveTheLossOfAllData: a waiter that has to ask for its place again has its labels.
-func TestLabelsSurviveTheLossOfTheLine(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	holder, waiter, operator := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-	locktest.Lock(t, holder.Mutex("a"))
-	help.GoLock(redlatch.WithLabels(t.Context(), map[string]string{"trace": "7"}), waiter.Mutex("a"))
-	told := func() bool {
-		info := look(t, operator, "a")
-		return len(info.Waiters) == 1 && info.Waiters[0].Labels["trace"] == "7"
-	}
-	locktest.Eventually(t, "the labels of a waiter are told", told)
-	before := look(t, operator, "a").Waiters[0].Owner
-	s.Do("DEL", help.QueueKey("a"))
-	locktest.Eventually(t, "they are told again", func() bool { return told() && look(t, operator, "a").Waiters[0].Owner != before })
 }
 
 // TestLabelsThatAreRefused: before anything is sent.
@@ -421,31 +328,6 @@ func TestLabelsThatAreRefused(t *testing.T) {
 		}
 	}
 	check.Equal(t, s.Do("DBSIZE"), "0", "keys are there")
-}
-
-// TestNotesCostNothingWithoutLabels: acquisitions and waits without labels, and short ones with
-// labels, write no notes.
-func TestNotesCostNothingWithoutLabels(t *testing.T) {
-	t.Parallel()
-	s, holder, waiter := locktest.StartTwo(t, help.Sluggish())
-	held := locktest.Lock(t, holder.Mutex("a"))
-	got := help.GoLock(t.Context(), waiter.Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	locktest.Release(t, held)
-	locktest.Release(t, help.Await(t, got))
-	ctx := redlatch.WithLabels(t.Context(), map[string]string{"request": "1"})
-	began := time.Now()
-	for range 20 {
-		l := check.Value(holder.Mutex("b").Lock(ctx)).OK(t)
-		locktest.Release(t, l)
-	}
-	locktest.Eventually(t, "the notes are written, if there are any", func() bool { return s.Do("EXISTS", help.RecordKey(waiter)) == "1" })
-	// Each 100 ms, what is held at that moment is written. All of this takes less, unless the
-	// machine is busy.
-	limit := int(time.Since(began) / notes.Delay)
-	if n := help.CommandCalls(s, "hset"); n > limit {
-		t.Errorf("notes were written %d times, want %d times at most", n, limit)
-	}
 }
 
 // TestCallersOfAWaiter: the waiters of one client that stand in line together are one waiter with
@@ -495,6 +377,23 @@ func callersOfAWaiter(t *testing.T, labels map[string]string) {
 		help.AwaitError(t, other)
 	}
 	locktest.Eventually(t, "no note is left", func() bool { return s.Do("EXISTS", help.NotesKey(waiter)) == "0" })
+}
+
+// TestHolderIsKnownAfterALossOfData: the server restarts without data, and a client acquires a lock again.
+// Inspect names its process.
+func TestHolderIsKnownAfterALossOfData(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		client, other := s.Client(t, help.Brisk(help.Lasting)), s.Client(t, redlatch.Options{})
+		l := locktest.Lock(t, client.Mutex("a"))
+		time.Sleep(time.Second)
+		s.LoseEverything()
+		check.That(t, l.Extend(t.Context()) != nil, "the lease is still held")
+		locktest.Lock(t, client.Mutex("a"))
+		time.Sleep(10 * time.Second)
+		info := look(t, other, "a")
+		check.That(t, info.Holders[0].Process.PID != 0, "ten seconds after the acquisition the holder is %v", info.Holders[0].Process)
+	})
 }
 
 // TestInspectIsBounded: the second of its requests gets no answer.

@@ -25,22 +25,27 @@ import (
 // can only guess what to do, and what to count.
 func TestLossTellsItsReason(t *testing.T) {
 	t.Parallel()
-	for reason, c := range map[redlatch.LossReason]struct {
+	for what, c := range map[string]struct {
+		reason  redlatch.LossReason
 		options redlatch.LockOptions
 		end     func(s *memory.Server, c, other *redlatch.Client)
 		matches error
 	}{
-		redlatch.LossExpired:   {end: func(s *memory.Server, _, _ *redlatch.Client) { s.Hang() }},
-		redlatch.LossDeleted:   {end: func(s *memory.Server, _, _ *redlatch.Client) { s.Lose("a") }},
-		redlatch.LossForgotten: {end: func(s *memory.Server, _, _ *redlatch.Client) { s.LoseEverything() }},
-		redlatch.LossForced: {end: func(_ *memory.Server, _, other *redlatch.Client) {
+		"an outage":     {reason: redlatch.LossExpired, end: func(s *memory.Server, _, _ *redlatch.Client) { s.Hang() }},
+		"a deleted key": {reason: redlatch.LossDeleted, end: func(s *memory.Server, _, _ *redlatch.Client) { s.Lose("a") }},
+		"a restart":     {reason: redlatch.LossForgotten, end: func(s *memory.Server, _, _ *redlatch.Client) { s.LoseEverything() }},
+		"an old copy of the data, in which an earlier holder has it": {reason: redlatch.LossForgotten, end: func(s *memory.Server, _, _ *redlatch.Client) {
+			s.Do("SET", locktest.StateKey("a"), "rl-AAAAAAAAAAAAAAAAAAAAAAAAAA-1", "PX", "7200000")
+			s.Do("SET", help.FenceKey("a"), "946684799000000")
+		}},
+		"force": {reason: redlatch.LossForced, end: func(_ *memory.Server, _, other *redlatch.Client) {
 			_, _ = other.ForceRelease(context.Background(), "a", redlatch.ForceOptions{})
 		}},
-		redlatch.LossMaxHold:    {options: redlatch.LockOptions{MaxHold: time.Minute}, matches: redlatch.ErrMaxHold},
-		redlatch.LossNotRenewed: {options: redlatch.LockOptions{Renew: redlatch.Off}},
-		redlatch.LossClosed:     {end: func(_ *memory.Server, c, _ *redlatch.Client) { _ = c.Close() }, matches: redlatch.ErrClosed},
+		"MaxHold":    {reason: redlatch.LossMaxHold, options: redlatch.LockOptions{MaxHold: time.Minute}, matches: redlatch.ErrMaxHold},
+		"no renewal": {reason: redlatch.LossNotRenewed, options: redlatch.LockOptions{Renew: redlatch.Off}},
+		"Close":      {reason: redlatch.LossClosed, end: func(_ *memory.Server, c, _ *redlatch.Client) { _ = c.Close() }, matches: redlatch.ErrClosed},
 	} {
-		t.Run(string(reason), func(t *testing.T) {
+		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			memory.Run(t, func(t *testing.T, s *memory.Server) {
 				client, other := s.Client(t, help.Brisk(help.Lasting)), s.Client(t, redlatch.Options{})
@@ -51,7 +56,7 @@ func TestLossTellsItsReason(t *testing.T) {
 				<-l.Context().Done()
 				s.Resume() // if it hangs
 				err := l.Err()
-				check.That(t, help.WantLost(t, l).Reason == reason && context.Cause(l.Context()) == err, "Err = %v, want the reason %q, as the cause of the context", err, reason)
+				check.That(t, help.WantLost(t, l).Reason == c.reason && context.Cause(l.Context()) == err, "Err = %v, want the reason %q, as the cause of the context", err, c.reason)
 				check.That(t, l.Release(t.Context()) == err, "Release after the loss does not return it")
 				for _, sentinel := range []error{redlatch.ErrMaxHold, redlatch.ErrClosed} {
 					check.Equal(t, errors.Is(err, sentinel), sentinel == c.matches, "Err = %v, matches %q", err, sentinel)
@@ -59,31 +64,6 @@ func TestLossTellsItsReason(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestLossThatRedisTellsOfEveryKind: each kind has keys of its own, and Redis tells of all of them
-// whether they were deleted or forgotten, at an extend and at the release.
-func TestLossThatRedisTellsOfEveryKind(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		c := locktest.Open(t, s.URL(), help.Sluggish())
-		for way, end := range map[string]func(l *redlatch.Lease){
-			"extend":  func(l *redlatch.Lease) { _ = l.Extend(t.Context()) },
-			"release": func(l *redlatch.Lease) { _ = l.Release(t.Context()) },
-		} {
-			for reason, harm := range map[redlatch.LossReason]func(name string){
-				redlatch.LossDeleted:   func(name string) { s.Do("DEL", locktest.StateKey(name), help.InsideKey(name), help.BitsKey(name)) },
-				redlatch.LossForgotten: func(string) { s.Do("FLUSHALL") },
-			} {
-				l := help.Enter(t, help.LockOf(c, kind))
-				harm(l.Name())
-				end(l)
-				lost := (*redlatch.LostError)(nil)
-				if err := l.Err(); !errors.As(err, &lost) || lost.Reason != reason {
-					t.Errorf("%s: Err = %v, want a LostError for the reason %q", way, err, reason)
-				}
-			}
-		}
-	})
 }
 
 // TestCausesTell: a context that is done says why, and not only that.
@@ -136,22 +116,6 @@ func causesTell(t *testing.T, s *memory.Server) {
 		t.Errorf("Lock under a context with a cause = %v, want it in words", err)
 	}
 	locktest.Release(t, l)
-}
-
-// TestForcedLossWithAnUnreadableNote: a holder believes the message of a forced release even if the
-// client cannot parse its note, such as a note in the format of a later version.
-func TestForcedLossWithAnUnreadableNote(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Brisk(help.Lasting))
-	help.Hearing(t, s, c)
-	l := locktest.Lock(t, c.Mutex("a"))
-	s.Do("DEL", locktest.StateKey("a"))
-	if n := s.Do("PUBLISH", s.Do("PUBSUB", "CHANNELS"), "revoke\t"+l.Owner()+"\tnot a note"); n != "1" {
-		t.Fatalf("%s clients heard the word, want 1", n)
-	}
-	if lost := help.WantLost(t, l); lost.Reason != redlatch.LossForced {
-		t.Errorf("lost for the reason %q, want %q", lost.Reason, redlatch.LossForced)
-	}
 }
 
 // TestOutcomes: the outcome of the errors that calls return for it, and of the event that tells the

@@ -69,20 +69,6 @@ func TestTakenNamesTheHolder(t *testing.T) {
 	})
 }
 
-// TestTakenInStrictOrder: a goroutine that stands in line by itself is told as well.
-func TestTakenInStrictOrder(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := s.Client(t, help.InOrder(help.Sluggish()))
-		held := locktest.Lock(t, c.Mutex("a"))
-		_, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second}).Lock(t.Context())
-		if taken := wantTakenBy(t, err, "a", held.Owner()); !taken.Own || taken.Since.IsZero() {
-			t.Errorf("%+v, want the client's own lease", taken)
-		}
-		locktest.Release(t, held)
-	})
-}
-
 // TestTakenNamesTheHolderOfNow: the holder of a minute ago may be innocent of what keeps a waiter.
 func TestTakenNamesTheHolderOfNow(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
