@@ -87,7 +87,7 @@ bench-quick:
 	@scripts/need-redis.sh
 	@cd bench && $(GO) run . -quick
 
-## observability: check and test the rules for Prometheus, and try rules and board on a Prometheus against a program with faults
+## observability: check and test the rules for Prometheus, and try the queries of rules and board on a Prometheus
 observability:
 	@scripts/need-redis.sh
 	@scripts/need-prometheus.sh

@@ -10,7 +10,7 @@
 //	journal        a record of what happened that lacks something, costs something, or grows
 //	metrics        metrics of two modules that say different things, or drift from the events
 //	observability  a board or an alert without data, an explanation or a section of the runbook
-//	prometheus     an alert that does not fire, on a Prometheus and a program with faults
+//	prometheus     queries of the rules and the board that find nothing in a Prometheus
 //	readme         a first page whose lines do not work for a reader with a clone
 //	reason         a loss, an outcome or an end of a context whose reason a program cannot tell; locks that print their insides
 //	security       rights that redlatch does not need; passwords in errors
