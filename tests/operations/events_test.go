@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -20,14 +19,6 @@ import (
 
 // Counters are made of events: attempts under way, leases held. They drift for ever if an end is
 // told twice, or not at all.
-
-// patient are options of a client whose requests are answered in time, also on a slow machine,
-// unless they are lost.
-func patient() redlatch.Options {
-	o := trial.Losing()
-	o.RequestTimeout = 3 * time.Second
-	return o
-}
 
 // panicsAt is the key of a context for the type of event at which [panicAsAsked] panics.
 type panicsAt struct{}
@@ -50,7 +41,7 @@ var ofCaller = []redlatch.EventType{
 func TestReleaseIsToldOnce(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		o, seen := help.Watched(patient())
+		o, seen := help.Watched(trial.Losing())
 		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
 		c := wire.Wrap(t, link, o)
 		l := locktest.Lock(t, c.Mutex("a"))
@@ -76,51 +67,50 @@ func TestMultiTellsEveryName(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c"}
 	for how, does := range map[string]struct {
-		attempts, granted int
-		outcome           redlatch.Outcome
-		lock              func(t *testing.T, course *trial.Course, c *redlatch.Client, links []*wire.Lossy) error
+		granted int
+		outcome redlatch.Outcome
+		lock    func(ctx context.Context, s *memory.Server, m *redlatch.MultiMutex, link *wire.Lossy) error
 	}{
-		"free": {3, 3, "", func(t *testing.T, _ *trial.Course, c *redlatch.Client, _ []*wire.Lossy) error {
-			l, err := c.MultiMutex(names...).TryLock(t.Context())
+		"free": {3, "", func(ctx context.Context, _ *memory.Server, m *redlatch.MultiMutex, _ *wire.Lossy) error {
+			l, err := m.TryLock(ctx)
 			if err == nil {
-				err = l.Release(t.Context())
+				err = l.Release(ctx)
 			}
 			return err
 		}},
-		"no answer": {3, 0, redlatch.OutcomeUnreachable, func(t *testing.T, _ *trial.Course, c *redlatch.Client, links []*wire.Lossy) error {
-			links[0].Harm(wire.Unsent, wire.Every)
-			defer links[0].Harm(wire.Mishap{}, wire.None)
-			return check.ErrorOf(c.MultiMutex(names...).TryLock(t.Context()))
+		"no answer": {0, redlatch.OutcomeUnreachable, func(ctx context.Context, _ *memory.Server, m *redlatch.MultiMutex, link *wire.Lossy) error {
+			link.Harm(wire.Unsent, wire.Every)
+			return check.ErrorOf(m.TryLock(ctx))
 		}},
-		"one is taken": {3, 1, redlatch.OutcomeTaken, func(t *testing.T, course *trial.Course, c *redlatch.Client, _ []*wire.Lossy) error {
-			held := locktest.Lock(t, course.Far.Mutex("b"))
-			defer locktest.Release(t, held)
-			return check.ErrorOf(c.MultiMutex(names...).TryLock(t.Context()))
+		"one is taken": {1, redlatch.OutcomeTaken, func(ctx context.Context, s *memory.Server, m *redlatch.MultiMutex, _ *wire.Lossy) error {
+			s.Do("SET", locktest.StateKey("b"), "somebody", "PX", "3600000")
+			return check.ErrorOf(m.TryLock(ctx))
 		}},
-		"the context ends": {3, 0, redlatch.OutcomeCanceled, func(t *testing.T, _ *trial.Course, c *redlatch.Client, links []*wire.Lossy) error {
-			ctx, cancel := context.WithCancel(t.Context())
-			links[0].Cancel = cancel
-			links[0].Harm(wire.Mishap{Runs: true, Answers: true, Cancels: true}, wire.Every)
-			defer links[0].Harm(wire.Mishap{}, wire.None)
-			return check.ErrorOf(c.MultiMutex(names...).Lock(ctx))
+		"the context ends": {0, redlatch.OutcomeCanceled, func(ctx context.Context, _ *memory.Server, m *redlatch.MultiMutex, link *wire.Lossy) error {
+			ctx, link.Cancel = context.WithCancel(ctx)
+			link.Harm(wire.Mishap{Runs: true, Answers: true, Cancels: true}, wire.Every)
+			return check.ErrorOf(m.Lock(ctx))
 		}},
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			o, seen := help.Watched(patient())
-			course := trial.NewCourse(t, 1)
-			c, links := course.Client(t, o)
-			err := does.lock(t, course, c, links)
-			check.That(t, (err == nil) == (does.granted == len(names)), "it returned %v", err)
-			check.Equal(t, seen.Count(redlatch.EventAttempt), does.attempts, "attempts")
-			check.Equal(t, seen.Count(redlatch.EventGranted), does.granted, "granted")
-			for _, name := range names {
-				for _, e := range seen.Of(redlatch.EventFailed, name) {
-					check.That(t, e.Outcome == does.outcome, "%s failed as %s, with %v, want %s", name, e.Outcome, e.Err, does.outcome)
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				o, seen := help.Watched(trial.Losing())
+				link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
+				c := wire.Wrap(t, link, o)
+				err := does.lock(t.Context(), s, c.MultiMutex(names...), link)
+				check.That(t, (err == nil) == (does.granted == len(names)), "it returned %v", err)
+				check.Equal(t, seen.Count(redlatch.EventAttempt), len(names), "attempts")
+				check.Equal(t, seen.Count(redlatch.EventGranted), does.granted, "granted")
+				for _, name := range names {
+					for _, e := range seen.Of(redlatch.EventFailed, name) {
+						check.That(t, e.Outcome == does.outcome, "%s failed as %s, with %v, want %s", name, e.Outcome, e.Err, does.outcome)
+					}
 				}
-			}
-			_ = c.Close()
-			seen.WantEnds(t)
+				link.Harm(wire.Mishap{}, wire.None)
+				_ = c.Close()
+				seen.WantEnds(t)
+			})
 		})
 	}
 }
@@ -131,26 +121,27 @@ func TestHookThatPanicsIsToldTheEnd(t *testing.T) {
 	for _, at := range ofCaller {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
-			seen, course := &help.Events{}, trial.NewCourse(t, 1)
-			o := patient()
-			o.Hook = redlatch.JoinHooks(panicAsAsked, seen.Hook)
-			c, _ := course.Client(t, o)
-			acquire := c.Mutex("a").Lock
-			switch at {
-			case redlatch.EventFailed:
-				acquire = c.Mutex("a").TryLock
-				fallthrough
-			case redlatch.EventWait:
-				locktest.Lock(t, course.Far.Mutex("a"))
-			}
-			cause := help.Recovered(func() {
-				if l, err := acquire(context.WithValue(locktest.Within(t, locktest.Patience), panicsAt{}, at)); err == nil {
-					_ = l.Release(t.Context())
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				o, seen := trial.Losing(), new(help.Events)
+				o.Hook = redlatch.JoinHooks(panicAsAsked, seen.Hook)
+				c := s.Client(t, o)
+				acquire := c.Mutex("a").Lock
+				switch at {
+				case redlatch.EventFailed:
+					acquire = c.Mutex("a").TryLock
+					fallthrough
+				case redlatch.EventWait:
+					locktest.Lock(t, s.Client(t, trial.Losing()).Mutex("a"))
 				}
+				cause := help.Recovered(func() {
+					if l, err := acquire(context.WithValue(t.Context(), panicsAt{}, at)); err == nil {
+						_ = l.Release(t.Context())
+					}
+				})
+				check.That(t, cause == "hook", "it panicked with %v, want hook", cause)
+				_ = c.Close()
+				seen.WantEnds(t)
 			})
-			check.That(t, cause == "hook", "it panicked with %v, want hook", cause)
-			_ = c.Close()
-			seen.WantEnds(t)
 		})
 	}
 }

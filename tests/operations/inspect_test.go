@@ -29,32 +29,23 @@ func look(t *testing.T, c *redlatch.Client, name string) redlatch.LockInfo {
 	return check.Value(c.Inspect(t.Context(), name)).OK(t)
 }
 
-// buried waits until the server knows that a client that was killed does not listen, and has it try
-// no more.
-func buried(t *testing.T, s *redistest.Server, c *redlatch.Client) {
-	t.Helper()
-	check.OK(t, "CloseLeaving", locktest.CloseLeaving(c))
-	help.AwaitGone(t, s, c.ID())
-}
-
-// TestInspectTellsDeadWaiters: of two waiters the process of the first is killed. Once the lock is
-// free, only the dead one may be left.
+// TestInspectTellsDeadWaiters: of two waiters the first dies. Once the lock is free, only the dead one
+// may be left.
 func TestInspectTellsDeadWaiters(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		holder, operator := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		holder, operator := s.Client(t, help.Sluggish()), s.Client(t, redlatch.Options{})
+		dying, patient := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
 		l := help.LockOf(holder, kind)
 		help.Enter(t, l)
-		dying, process := wire.StartMortal(t, s, help.Sluggish())
-		help.GoEnter(t.Context(), help.LockOf(dying, kind))
-		locktest.InLine(t, s, l.Name, 1)
-		patient := locktest.Open(t, s.URL(), help.Sluggish())
-		help.GoEnter(t.Context(), help.LockOf(patient, kind))
-		locktest.InLine(t, s, l.Name, 2)
+		for i, c := range []*redlatch.Client{dying, patient} {
+			help.GoEnter(t.Context(), help.LockOf(c, kind))
+			locktest.InLine(t, s, l.Name, i+1)
+		}
 		for _, w := range look(t, operator, l.Name).Waiters {
 			check.That(t, !w.Dead && !w.LastSeen.Before(w.Since), "waiter %+v, want it alive and heard of since it came", w)
 		}
-		process.Kill()
-		buried(t, s, dying)
+		s.Cut(dying)
+		time.Sleep(time.Second)
 		info := look(t, operator, l.Name)
 		if !info.Waiters[0].Dead || info.Waiters[1].Dead || info.Holders[0].Dead || info.Abandoned() {
 			t.Errorf("%+v, want the first waiter dead, and no other", info)
@@ -72,76 +63,68 @@ func TestInspectTellsDeadWaiters(t *testing.T) {
 	})
 }
 
-// TestInspectTellsMissingHeartbeats: a waiter whose time is over is dead, also while its connection
-// is there. Its last heartbeat was three of its own heartbeats before that, whatever the heartbeat
-// of the client that looks.
+// TestInspectTellsMissingHeartbeats: a waiter is dead that missed three of its own heartbeats, whatever
+// the heartbeat of the client that looks, also while its connection is there.
 func TestInspectTellsMissingHeartbeats(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	holder, waiter, operator := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-	locktest.Lock(t, holder.Mutex("a"))
-	help.GoLock(t.Context(), waiter.Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	help.Recorded(t, s, waiter)
-	end := look(t, operator, "a").At.Add(-10 * time.Second).Truncate(time.Millisecond)
-	arrival := end.Add(-time.Hour)
-	s.Do("ZADD", help.ClientsKey("a"), "XX", fmt.Sprint(end.UnixMilli()), help.GrantsChannel(waiter))
-	s.Do("EVAL", "return redis.call('ZADD', KEYS[1], 'XX', ARGV[1], redis.call('ZRANGE', KEYS[1], 0, 0)[1])",
-		"1", help.QueueKey("a"), fmt.Sprint(arrival.UnixMicro()))
-	info := look(t, operator, "a")
-	want := end.Add(-3 * help.Sluggish().Heartbeat)
-	if w := info.Waiters[0]; !w.Dead || !w.LastSeen.Equal(want) || !w.Since.Equal(arrival) {
-		t.Errorf("waiter %+v, want it dead and last heard of at %v", w, want)
-	}
-	s.Do("ZREM", help.ClientsKey("a"), help.GrantsChannel(waiter))
-	if w := look(t, operator, "a").Waiters[0]; !w.Dead || !w.LastSeen.Equal(arrival) {
-		t.Errorf("waiter %+v, want it dead and not heard of since it came", w)
-	}
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
+		holder, waiter, operator := s.Client(t, help.Sluggish()), wire.Wrap(t, link, help.Sluggish()), s.Client(t, redlatch.Options{})
+		locktest.Lock(t, holder.Mutex("a"))
+		came := time.Now()
+		help.GoLock(t.Context(), waiter.Mutex("a"))
+		locktest.InLine(t, s, "a", 1)
+		time.Sleep(10 * time.Minute)
+		link.Harm(wire.Unsent, wire.Every)
+		last := time.Now()
+		want := func(after time.Duration, dead bool) {
+			t.Helper()
+			time.Sleep(time.Until(last.Add(after)))
+			w := look(t, operator, "a").Waiters[0]
+			if w.Dead != dead || w.LastSeen.After(last) || w.LastSeen.Before(last.Add(-70*time.Second)) || w.Since.Sub(came) > time.Second {
+				t.Errorf("waiter %+v, want dead: %v, and that it was heard of a heartbeat before %v", w, dead, last)
+			}
+		}
+		want(90*time.Second, false)
+		want(4*time.Minute, true)
+		s.Do("ZREM", help.ClientsKey("a"), help.GrantsChannel(waiter))
+		if w := look(t, operator, "a").Waiters[0]; !w.Dead || !w.LastSeen.Equal(w.Since) {
+			t.Errorf("waiter %+v, want it dead and not heard of since it came", w)
+		}
+	})
 }
 
-// TestInspectTellsDeadHolders: a holder that said that it listens, and does not; and a holder
-// without a record for minutes. A holder whose record is there, or which has only just begun, is
-// not believed dead.
+// TestInspectTellsDeadHolders: a holder that listened is believed dead as soon as it does not, one that
+// never has when it has no record any more.
 func TestInspectTellsDeadHolders(t *testing.T) {
 	t.Parallel()
-	s, operator := locktest.Start(t, help.Brisk(help.Lasting))
-	c, process := wire.StartMortal(t, s, help.Sluggish())
-	written := time.Now() // when what the next look finds was written; the machine may be late for the look
-	locktest.Lock(t, c.Mutex("a"))
-	help.Recorded(t, s, c)
-	want := func(what string, dead bool, ago time.Duration) {
-		t.Helper()
-		info := look(t, operator, "a")
-		h := info.Holders[0]
-		seen := info.At.Sub(h.LastSeen)
-		if h.Dead != dead || seen < ago-time.Second || seen > ago+time.Since(written)+time.Second {
-			t.Errorf("%s: holder %+v, heard of %v ago, want dead %v and %v", what, h, seen, dead, ago)
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		hears, deaf, operator := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish()), s.Client(t, redlatch.Options{})
+		s.Hearing(hears)
+		locktest.Lock(t, hears.Mutex("hears"))
+		locktest.Lock(t, deaf.Mutex("deaf"))
+		begun := time.Now()
+		want := func(when, name string, dead bool, seen time.Time) {
+			t.Helper()
+			h := look(t, operator, name).Holders[0]
+			if off := h.LastSeen.Sub(seen).Abs(); h.Dead != dead || off > time.Second {
+				t.Errorf("%s, %s: holder %+v, want dead: %v, heard of at %v", when, name, h, dead, seen)
+			}
 		}
-	}
-	write := func(args ...string) {
-		t.Helper()
-		written = time.Now()
-		s.Do(args...)
-	}
-	want("just begun", false, 0)
-	s.Do("SET", help.FenceKey("a"), fmt.Sprint(time.Now().Add(-4*time.Minute).UnixMicro()))
-	write("PEXPIRE", help.RecordKey(c), "120000")
-	want("record of a minute ago", false, time.Minute)
-	written = time.Now()
-	help.Hearing(t, s, c)
-	want("listens", false, 0)
-	write("SET", help.RecordKey(c), `{"host":"far","listens":true}`, "PX", "150000")
-	process.Kill()
-	buried(t, s, c)
-	want("does not listen any more", true, 30*time.Second)
-	write("SET", help.RecordKey(c), `{"host":"far","listens":false}`, "PX", "150000")
-	want("never said that it listens", false, 30*time.Second)
-	written = time.Now()
-	s.Do("SET", help.FenceKey("a"), fmt.Sprint(time.Now().Add(-4*time.Minute).UnixMicro()))
-	s.Do("DEL", help.RecordKey(c))
-	want("without a record for minutes", true, 4*time.Minute)
-	write("SET", help.FenceKey("a"), fmt.Sprint(time.Now().UnixMicro()))
-	want("without a record, just begun", false, 0)
+		want("it has just begun", "hears", false, time.Now())
+		want("it has just begun", "deaf", false, time.Now())
+		time.Sleep(10 * time.Minute)
+		want("it is old", "hears", false, time.Now())
+		want("it is old", "deaf", false, time.Now())
+		s.Cut(hears)
+		s.Cut(deaf)
+		cut := time.Now()
+		time.Sleep(90 * time.Second)
+		want("it died", "hears", true, cut)
+		want("it died", "deaf", false, cut)
+		time.Sleep(3 * time.Minute)
+		want("it died long ago", "deaf", true, begun)
+	})
 }
 
 // A look at all locks costs what was ever used, not what is in use; or it passes over what it

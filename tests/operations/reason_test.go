@@ -122,8 +122,6 @@ func causesTell(t *testing.T, s *memory.Server) {
 // same.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	// A wait of this length is answered by Redis before it is over, also on a slow machine.
-	const enough = 4 * time.Second
 	type call = func(ctx context.Context, c *redlatch.Client) error
 	lock := func(name string, o redlatch.LockOptions) call {
 		return func(ctx context.Context, c *redlatch.Client) error {
@@ -142,15 +140,14 @@ func TestOutcomes(t *testing.T) {
 	}{
 		"a mutex that is free":    {want: redlatch.OutcomeGranted, call: try("free")},
 		"a mutex that is held":    {want: redlatch.OutcomeTaken, call: try("held")},
-		"MaxWait passes":          {want: redlatch.OutcomeTimeout, call: lock("held", redlatch.LockOptions{MaxWait: enough})},
+		"MaxWait passes":          {want: redlatch.OutcomeTimeout, call: lock("held", redlatch.LockOptions{MaxWait: time.Second})},
 		"no answer":               {want: redlatch.OutcomeUnreachable, mishap: wire.Unsent, call: try("free")},
-		"no answer while waiting": {want: redlatch.OutcomeUnreachable, mishap: wire.Swallowed, call: lock("free", redlatch.LockOptions{MaxWait: enough})},
+		"no answer while waiting": {want: redlatch.OutcomeUnreachable, mishap: wire.Swallowed, call: lock("free", redlatch.LockOptions{MaxWait: time.Second})},
 		"writes are refused":      {want: redlatch.OutcomeError, mishap: wire.DiskFull, call: try("free")},
 		"the server refuses":      {want: redlatch.OutcomeError, mishap: wire.Mishap{Refusal: "NOPERM no"}, call: try("free")},
-		"no replica":              {want: redlatch.OutcomeNotReplicated, call: lock("free", redlatch.LockOptions{Replicas: 1})},
-		"another type of key":     {want: redlatch.OutcomeMisuse, call: try("text")},
+		"another type of key":     {want: redlatch.OutcomeMisuse, call: try("hash")},
 		"the deadline passes": {want: redlatch.OutcomeTimeout, call: func(ctx context.Context, c *redlatch.Client) error {
-			ctx, cancel := context.WithTimeout(ctx, enough)
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			return lock("held", redlatch.LockOptions{})(ctx, c)
 		}},
@@ -158,13 +155,7 @@ func TestOutcomes(t *testing.T) {
 			want: redlatch.OutcomeCanceled, mishap: wire.Mishap{Runs: true, Answers: true, Cancels: true}, call: lock("free", redlatch.LockOptions{}),
 		},
 		"the client is closed": {want: redlatch.OutcomeClosed, call: func(ctx context.Context, c *redlatch.Client) error {
-			go func() {
-				for waits := false; !waits && ctx.Err() == nil; {
-					info, err := c.Inspect(ctx, "held")
-					waits = err == nil && len(info.Waiters) > 0
-				}
-				_ = c.Close()
-			}()
+			time.AfterFunc(time.Second, func() { _ = c.Close() })
 			return lock("held", redlatch.LockOptions{})(ctx, c)
 		}},
 		"no slot": {want: redlatch.OutcomeExhausted, call: func(ctx context.Context, c *redlatch.Client) error {
@@ -209,33 +200,31 @@ func TestOutcomes(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			course := trial.NewCourse(t, 1)
-			held := check.Value(course.Far.Mutex("held").Lock(t.Context())).OK(t)
-			course.Nodes[0].Do("RPUSH", locktest.StateKey("text"), "x")
-			o, seen := help.Watched(patient())
-			if does.want == redlatch.OutcomeNotReplicated { // which is asked once: a pause must not be in its way
-				o.RequestTimeout *= 3
-			}
-			c, links := course.Client(t, o)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			links[0].Cancel = cancel
-			if does.mishap.Name+does.mishap.Refusal != "" || does.mishap.Cancels {
-				links[0].Harm(does.mishap, wire.Every)
-			}
-			err := does.call(ctx, c)
-			links[0].Harm(wire.Mishap{}, wire.None)
-			check.Equal(t, redlatch.OutcomeOf(err), does.want, "the outcome of %v", err)
-			if does.want == redlatch.OutcomeMisuse { // a loop that tries again while the lock is taken would try for ever
-				check.That(t, !errors.Is(err, redlatch.ErrTaken), "%v matches ErrTaken", err)
-			}
-			if last := seen.Ends(); len(last) == 0 || last[len(last)-1].Outcome != does.want {
-				t.Errorf("the hook was told of %v, want the last to end as %s", last, does.want)
-			}
-			locktest.Release(t, held)
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				locktest.Lock(t, s.Client(t, help.Sluggish()).Mutex("held"))
+				s.Do("HSET", locktest.StateKey("hash"), "x", "y")
+				o, seen := help.Watched(trial.Losing())
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None, Cancel: cancel}
+				c := wire.Wrap(t, link, o)
+				if does.mishap.Name+does.mishap.Refusal != "" || does.mishap.Cancels {
+					link.Harm(does.mishap, wire.Every)
+				}
+				err := does.call(ctx, c)
+				link.Harm(wire.Mishap{}, wire.None)
+				check.Equal(t, redlatch.OutcomeOf(err), does.want, "the outcome of %v", err)
+				if does.want == redlatch.OutcomeMisuse { // a loop that tries again while the lock is taken would try for ever
+					check.That(t, !errors.Is(err, redlatch.ErrTaken), "%v matches ErrTaken", err)
+				}
+				if last := seen.Ends(); len(last) == 0 || last[len(last)-1].Outcome != does.want {
+					t.Errorf("the hook was told of %v, want the last to end as %s", last, does.want)
+				}
+			})
 		})
 	}
 	check.Equal(t, redlatch.OutcomeOf(fmt.Errorf("the name: %w", redlatch.ErrInvalid)), redlatch.OutcomeMisuse, "the outcome of ErrInvalid")
+	check.Equal(t, redlatch.OutcomeOf(redlatch.ErrNotReplicated), redlatch.OutcomeNotReplicated, "the outcome of ErrNotReplicated")
 }
 
 // logged is what a handler for JSON makes of a value.
