@@ -1,9 +1,7 @@
 package deployments
 
 import (
-	"context"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,8 +10,8 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -111,35 +109,14 @@ func TestQuorumFullPool(t *testing.T) {
 	check.That(t, n < slots, "a refusal by 3 nodes takes %d reads of holders", n)
 }
 
-// slowNode is a node of a quorum, in memory, that answers after a while.
-type slowNode struct {
-	conn.Conn
-	name string
-	by   atomic.Int64 // a time
-}
-
-// Target implements [conn.Conn].
-func (n *slowNode) Target() conn.Target { return conn.Target{Addr: n.name} }
-
-// Eval implements [conn.Conn].
-func (n *slowNode) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	help.Rest(ctx, time.Duration(n.by.Load()))
-	return n.Conn.Eval(ctx, calls...)
-}
-
 // TestQuorumTryEndsInTime: nodes are slow, and no two of them have a common slot to give, so a try asks
 // again and again. It asks nothing more once RequestTimeout has passed.
 func TestQuorumTryEndsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const patience, slots = 3 * time.Second, 24
-		nodes, slow := make([]conn.Conn, 3), make([]*slowNode, 3)
-		for i := range nodes {
-			slow[i] = &slowNode{Conn: redlatchtest.InMemory(t).Conn(), name: strconv.Itoa(i)}
-			nodes[i] = slow[i]
-		}
-		c := check.Value(redlatch.NewQuorum(nodes, redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: help.Lasting}})).OK(t)
-		defer func() { check.Nil(t, "Close", locktest.CloseLeaving(c)) }()
+		nodes, conns := memory.Nodes(t, 3)
+		c := openNodes(t, conns, redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: help.Lasting}})
 		pool := c.SlotPool("s", slots, redlatch.SlotOptions{})
 		var held []*redlatch.Slot
 		for range slots {
@@ -148,26 +125,49 @@ func TestQuorumTryEndsInTime(t *testing.T) {
 		synctest.Wait()
 		for _, l := range held {
 			slot := check.Value(l.ID()).OK(t)
-			node := slow[slot%3] // which alone gives it again
-			for _, command := range [][]string{
-				{"ZREM", locktest.StateKey("s"), l.Owner()},
-				{"HDEL", help.InsideKey("s"), l.Owner()},
-				{"SETBIT", help.BitsKey("s"), strconv.Itoa(slot), "0"},
-			} {
-				r := node.Conn.Eval(t.Context(), conn.Call{Script: wire.CommandOf, Args: command})[0]
-				check.Must(t, r.Err == nil, "%q: %v", command, r.Err)
-			}
+			node := nodes[slot%3] // which alone gives it again
+			node.Do("ZREM", locktest.StateKey("s"), l.Owner())
+			node.Do("HDEL", help.InsideKey("s"), l.Owner())
+			node.Do("SETBIT", help.BitsKey("s"), strconv.Itoa(slot), "0")
 		}
-		for _, n := range slow {
-			n.by.Store(int64(patience / 4))
+		for _, s := range nodes {
+			s.Delay(patience / 4)
 		}
 		start := time.Now()
 		_, err := pool.TryAcquire(t.Context())
 		check.Error(t, "TryAcquire", err, redlatch.ErrTaken)
 		took := time.Since(start)
 		check.That(t, took <= patience*4/3 && took >= patience, "TryAcquire took %v, want %v and a third at most", took, patience)
-		for _, n := range slow {
-			n.by.Store(0)
+		for _, s := range nodes {
+			s.Delay(0)
 		}
+	})
+}
+
+// TestDeadNodeIsNotAskedForEver: a node of a quorum is down while locks are used. The others have no more to
+// do than before. Once the leases would have ended at the node, nothing is left to release there, and it is
+// not flooded when it is back.
+func TestDeadNodeIsNotAskedForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, conns := memory.Nodes(t, 3)
+		dead := &wire.Lossy{Conn: conns[2], Hits: wire.None}
+		alive, asked := &wire.Counting{Conn: conns[1]}, &wire.Counting{Conn: dead}
+		c := openNodes(t, []conn.Conn{conns[0], alive, asked}, redlatch.Options{})
+		locktest.Release(t, locktest.Lock(t, c.Mutex("first")))
+		time.Sleep(time.Minute)
+		dead.Harm(wire.Unsent, wire.Every)
+		before := alive.Count("mutex release")
+		for i := range 100 {
+			locktest.Release(t, locktest.Lock(t, c.Mutex(strconv.Itoa(i))))
+		}
+		time.Sleep(2 * time.Minute)
+		check.Equal(t, alive.Count("mutex release")-before, 100, "releases at a node that is up")
+		before = asked.Count("mutex release")
+		check.That(t, before > 10, "%d batches of releases, while the leases could last", before)
+		time.Sleep(10 * time.Minute)
+		dead.Harm(wire.Mishap{}, wire.None)
+		time.Sleep(time.Minute)
+		check.Equal(t, asked.Count("mutex release")-before, 0, "releases after the leases had ended")
 	})
 }

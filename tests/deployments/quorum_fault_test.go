@@ -3,11 +3,8 @@ package deployments
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,8 +17,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
@@ -92,53 +89,30 @@ func TestQuorumMajorityIsKilled(t *testing.T) {
 // TestQuorumDeadline: the deadline counts from before the requests, also if the replies take long.
 func TestQuorumDeadline(t *testing.T) {
 	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	proxies, urls := wire.Links(t, nodes)
-	o := help.Sluggish()
-	o.Lock.TTL = locktest.Patience // of which a round has a third
-	c := help.OpenURLs(t, urls, o)
-	meet(t, c, nodes)
-	for _, p := range proxies {
-		p.Delay(wire.Replies, time.Hour)
-	}
-	result := help.GoLock(t.Context(), c.Mutex("a"))
-	for i, node := range nodes {
-		locktest.Eventually(t, fmt.Sprintf("the request at node %d", i+1), func() bool { return node.Do("EXISTS", locktest.StateKey("a")) == "1" })
-	}
-	arrived := time.Now()
-	// More than what a deadline is earlier than the TTL, for clocks that differ: some 1 %.
-	help.Rest(t.Context(), o.Lock.TTL/30)
-	for _, p := range proxies {
-		p.Heal()
-	}
-	l := help.Await(t, result)
-	if late := l.Deadline().Sub(arrived.Add(o.Lock.TTL)); late > 0 {
-		t.Errorf("the deadline is %v later than the TTL from when the requests had arrived", late)
-	}
-	locktest.Release(t, l)
-}
-
-// hasSlotAtAll waits until an owner has a slot at all nodes.
-func hasSlotAtAll(t *testing.T, nodes []*redistest.Server, name, owner string) {
-	t.Helper()
-	locktest.Eventually(t, "a slot at all nodes", func() bool {
-		return !slices.ContainsFunc(nodes, func(s *redistest.Server) bool {
-			return s.Do("HEXISTS", help.InsideKey(name), owner) != "1"
-		})
+	synctest.Test(t, func(t *testing.T) {
+		const ttl, delay = 30 * time.Second, 900 * time.Millisecond // more than a deadline is early for clocks that differ
+		nodes, conns := memory.Nodes(t, 3)
+		c := openNodes(t, conns, redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl}})
+		locktest.Release(t, locktest.Lock(t, c.Mutex("first of all")))
+		for _, s := range nodes {
+			s.Delay(delay)
+		}
+		begun := time.Now()
+		l := locktest.Lock(t, c.Mutex("a"))
+		check.That(t, time.Since(begun) >= delay, "Lock took %v", time.Since(begun))
+		if late := l.Deadline().Sub(begun.Add(ttl)); late > 0 {
+			t.Errorf("the deadline is %v later than the TTL from when the requests were sent", late)
+		}
+		locktest.Release(t, l)
 	})
 }
 
-// leaveSlot has an owner leave a slot pool at one node.
-func leaveSlot(t *testing.T, node *redistest.Server, name, owner string) {
+// openNodes returns a client of a quorum of servers in memory.
+func openNodes(t *testing.T, conns []conn.Conn, o redlatch.Options) *redlatch.Client {
 	t.Helper()
-	set := check.Value(keys.Of("redlatch:", name)).OK(t)
-	set.Epoch = keys.Epoch("redlatch:", "slotpool")
-	over := wire.Dial(t, node.Addr())
-	defer func() { _ = over.Close() }()
-	r := over.Eval(locktest.Within(t, locktest.Patience), script.SlotPool.Quorum().Release(set, owner, "", true, time.Hour))[0]
-	if was := script.Inside(r.Reply); r.Err != nil || !was {
-		t.Fatalf("release of %s = %+v, want that it was inside", owner, r)
-	}
+	c := check.Value(redlatch.NewQuorum(conns, o)).OK(t)
+	t.Cleanup(func() { _ = locktest.CloseLeaving(c) })
+	return c
 }
 
 // TestQuorumStaleNode: a node comes back with old data, as from a snapshot. It does not vote at
@@ -257,123 +231,84 @@ func TestQuorumGrantWhileDeaf(t *testing.T) {
 	locktest.Release(t, help.Await(t, next))
 }
 
-// heldBack is a connection on which the first vote waits until the test lets it go, with what was
-// sent along. It arrives even if the client no longer waits for it.
-type heldBack struct {
+// late is a connection over which the first vote is late, and arrives even if the client no longer
+// waits for it. The reply to the first release is late, too.
+type late struct {
 	conn.Conn
-	votes   atomic.Int64
-	begun   chan struct{} // closed when the vote is held back
-	letGo   chan struct{}
-	heard   <-chan struct{} // the client has heard the votes of all nodes; set before the vote arrives
-	arrived chan struct{}
+	vote, release   time.Duration
+	votes, releases atomic.Int64
 }
 
-func holdBack(over conn.Conn) *heldBack {
-	return &heldBack{Conn: over, begun: make(chan struct{}), letGo: make(chan struct{}), arrived: make(chan struct{})}
-}
-
-func (h *heldBack) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if wire.Runs(calls, " vote") && h.votes.Add(1) == 1 {
-		defer close(h.arrived)
-		close(h.begun)
-		<-h.letGo
-		h.heard = ctx.Done() // the client ends the context of a vote when all nodes have answered
+// Eval implements [conn.Conn].
+func (l *late) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if wire.Runs(calls, " vote") && l.votes.Add(1) == 1 {
+		time.Sleep(l.vote)
 		ctx = context.WithoutCancel(ctx)
 	}
-	return h.Conn.Eval(ctx, calls...)
-}
-
-// TestQuorumVoteAfterTheRelease: a majority makes a lease, and the request to the last node is
-// still on its way when the lease is released. It arrives after the release, and lets the owner in.
-// That node kept the owner for the rest of the TTL.
-func TestQuorumVoteAfterTheRelease(t *testing.T) {
-	t.Parallel()
-	help.OfSizes(t, []int{3, 4}, func(t *testing.T, n int) {
-		course := trial.NewCourse(t, n)
-		last := course.Conns[n-1]
-		for _, p := range trial.QuorumSubjects() {
-			slow := holdBack(last)
-			course.Conns[n-1] = slow
-			c, _ := course.Client(t, help.Brisk(help.Lasting))
-			got := check.Value(p.Try(locktest.Within(t, locktest.Patience), c, p.Kind)).From(t, p.Kind)
-			help.Receive(t, slow.begun, "the request to the last node") // which a release may call off before it is sent
-			check.Nil(t, p.Kind+": Release", got.Release(t.Context()))
-			close(slow.letGo)
-			help.Receive(t, slow.arrived, "the answer of the last node")
-			locktest.Eventually(t, p.Kind+" is free at each node", func() bool {
-				return !slices.ContainsFunc(course.Nodes, func(node *redistest.Server) bool {
-					return node.Do("EXISTS", locktest.StateKey(p.Kind)) != "0"
-				})
-			})
-		}
-	})
-}
-
-// crossed is a connection over which the vote runs when the release has run, and is answered before
-// that is.
-type crossed struct {
-	*heldBack
-	released sync.Once // what comes after that is the clean-up
-}
-
-func (c *crossed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := c.heldBack.Eval(ctx, calls...)
-	if wire.Runs(calls, " release") {
-		c.released.Do(func() {
-			close(c.letGo)
-			<-c.arrived
-			<-c.heard
-		})
+	results := l.Conn.Eval(ctx, calls...)
+	if wire.Runs(calls, " release") && l.releases.Add(1) == 1 {
+		time.Sleep(l.release)
 	}
 	return results
 }
 
-// TestQuorumVoteCrossesTheRelease: a node runs the release first and then the vote, and the client
-// hears of the vote first. The owner must not stay at that node.
-func TestQuorumVoteCrossesTheRelease(t *testing.T) {
+// TestQuorumVoteAfterTheRelease: a majority makes a lease, and the request to the last node is
+// still on its way when the lease is released. It arrives after the release, and lets the owner in.
+// That node kept the owner for the rest of the TTL. Or the client hears of the vote before it hears of
+// the release.
+func TestQuorumVoteAfterTheRelease(t *testing.T) {
 	t.Parallel()
-	course := trial.NewCourse(t, 3)
-	cross := &crossed{heldBack: holdBack(course.Conns[2])}
-	course.Conns[2] = cross
-	c, _ := course.Client(t, help.Brisk(help.Lasting))
-	l := check.Value(c.Mutex("a").TryLock(locktest.Within(t, locktest.Patience))).OK(t)
-	locktest.Release(t, l)
-	<-cross.arrived
-	locktest.Eventually(t, "no node has the owner", func() bool { return help.InsideAt(course.Nodes, "a", l.Owner()) == 0 })
+	help.OfSizes(t, []int{3, 4}, func(t *testing.T, n int) {
+		synctest.Test(t, func(t *testing.T) {
+			nodes, conns := memory.Nodes(t, n)
+			course := &trial.Course{Conns: slices.Clone(conns)}
+			course.Open(t)
+			for _, p := range trial.QuorumSubjects() {
+				for _, release := range []time.Duration{0, 2 * time.Second} {
+					course.Conns[n-1] = &late{Conn: conns[n-1], vote: time.Second, release: release}
+					c, _ := course.Client(t, help.Brisk(help.Lasting))
+					begun := time.Now()
+					got := check.Value(p.Try(t.Context(), c, p.Kind)).From(t, p.Kind)
+					synctest.Wait() // until the vote is on its way, which a release may call off before
+					check.Nil(t, p.Kind+": Release", got.Release(t.Context()))
+					check.That(t, time.Since(begun) < time.Second, "the release came after %v, and the vote before it", time.Since(begun))
+					time.Sleep(time.Minute)
+					for i, s := range nodes {
+						check.Equal(t, s.Do("EXISTS", locktest.StateKey(p.Kind)), "0", "a %s is held at node %d", p.Kind, i)
+					}
+				}
+			}
+		})
+	})
 }
 
 // TestQuorumVoteForAnotherSlot: the nodes offer several slots, so that all are asked again for one
 // of them. The first request to the last node arrives when the lease is over.
 func TestQuorumVoteForAnotherSlot(t *testing.T) {
 	t.Parallel()
-	course := trial.NewCourse(t, 3)
-	ctx := locktest.Within(t, locktest.Patience)
-	pool := func(c *redlatch.Client) *redlatch.SlotPool { return c.SlotPool("p", 8, redlatch.SlotOptions{}) }
-	first := check.Value(pool(course.Far).TryAcquire(ctx)).OK(t)
-	hasSlotAtAll(t, course.Nodes, "p", first.Owner())
-	last := course.Nodes[2]
-	leaveSlot(t, course.Nodes[1], "p", first.Owner()) // this node offers slot 0, and that before it slot 1
-	leaveSlot(t, last, "p", first.Owner())
-	slow := holdBack(course.Conns[2])
-	course.Conns[2] = slow
-	c, _ := course.Client(t, help.Brisk(help.Lasting))
-	slot := check.Value(pool(c).TryAcquire(ctx)).OK(t)
-	if id, err := slot.ID(); id != 1 || err != nil {
-		t.Errorf("slot %d, %v, want 1", id, err)
-	}
-	hasSlotAtAll(t, []*redistest.Server{last}, "p", slot.Owner())
-	locktest.Release(t, slot.Lease)
-	close(slow.letGo)
-	help.Receive(t, slow.arrived, "the answer of the last node")
-	locktest.Eventually(t, "the last node is free", func() bool { return last.Do("EXISTS", locktest.StateKey("p")) == "0" })
-}
-
-// cutOff is a node that answers nothing.
-type cutOff struct{ conn.Conn }
-
-// Eval implements [conn.Conn].
-func (cutOff) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
-	return wire.Failing(len(calls), errors.New("connection refused"))
+	synctest.Test(t, func(t *testing.T) {
+		const delay = 5 * time.Second
+		nodes, conns := memory.Nodes(t, 3)
+		set := check.Value(keys.Of("redlatch:", "p")).OK(t)
+		set.Epoch = keys.Epoch("redlatch:", "slotpool")
+		far := openNodes(t, conns, help.Brisk(help.Lasting))
+		first := check.Value(far.SlotPool("p", 8, redlatch.SlotOptions{}).TryAcquire(t.Context())).OK(t)
+		time.Sleep(time.Second)          // until all nodes have it
+		for _, over := range conns[1:] { // these offer slot 0, and that before them slot 1
+			r := over.Eval(t.Context(), script.SlotPool.Quorum().Release(set, first.Owner(), "", true, time.Hour))[0]
+			check.Must(t, r.Err == nil && script.Inside(r.Reply), "release of %s = %+v, want that it was inside", first.Owner(), r)
+		}
+		begun := time.Now()
+		c := openNodes(t, []conn.Conn{conns[0], conns[1], &late{Conn: conns[2], vote: delay}}, help.Brisk(help.Lasting))
+		slot := check.Value(c.SlotPool("p", 8, redlatch.SlotOptions{}).TryAcquire(t.Context())).OK(t)
+		check.Equal(t, check.Value(slot.ID()).OK(t), 1, "the slot")
+		synctest.Wait()
+		check.Equal(t, nodes[2].Do("HEXISTS", help.InsideKey("p"), slot.Owner()), "1", "the slot at the last node")
+		locktest.Release(t, slot.Lease)
+		check.That(t, time.Since(begun) < delay, "the release came after %v, and the vote before it", time.Since(begun))
+		time.Sleep(time.Minute)
+		check.Equal(t, nodes[2].Do("EXISTS", locktest.StateKey("p")), "0", "a slot is held at the last node")
+	})
 }
 
 // TestQuorumExtendToIsLate: a holder that cannot reach one node extends its lease for less than its
@@ -383,28 +318,19 @@ func TestQuorumExtendToIsLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 30 * time.Second
-		others, nodes := make([]conn.Conn, 3), make([]conn.Conn, 3)
-		for i := range nodes {
-			m := redlatchtest.InMemory(t)
-			others[i] = &slowNode{Conn: m.Conn(), name: strconv.Itoa(i)}
-			nodes[i] = &slowNode{Conn: m.Conn(), name: strconv.Itoa(i)}
-		}
-		open := func(over []conn.Conn) *redlatch.Client {
-			return check.Value(redlatch.NewQuorum(over, redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}})).OK(t)
-		}
-		other := open(others)
-		defer func() { check.Nil(t, "Close", locktest.CloseLeaving(other)) }()
+		o := redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}}
+		_, conns := memory.Nodes(t, 3)
+		other := openNodes(t, conns, o)
 		locktest.Release(t, check.Value(other.Mutex("a").TryLock(t.Context())).OK(t)) // the nodes vote
-		late := &wire.Straggling{Conn: nodes[1]}
-		nodes[1], nodes[2] = late, cutOff{nodes[2]}
-		c := open(nodes)
-		defer func() { check.Nil(t, "Close", locktest.CloseLeaving(c)) }()
+		straggling, cutOff := &wire.Straggling{Conn: conns[1]}, &wire.Lossy{Conn: conns[2]}
+		cutOff.Harm(wire.Unsent, wire.Every)
+		c := openNodes(t, []conn.Conn{conns[0], straggling, cutOff}, o)
 		l := check.Value(c.Mutex("a").TryLock(t.Context())).OK(t)
 		time.Sleep(ttl * 9 / 10)
-		late.Keep("mutex confirm")
+		straggling.Keep("mutex confirm")
 		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), ttl/3))
 		check.OK(t, "Extend", l.Extend(t.Context()))
-		late.Deliver(t)
+		straggling.Deliver(t)
 		time.Sleep(ttl / 2)
 		check.That(t, l.Held(), "the lease is not held: %v", l.Err())
 		if second, err := other.Mutex("a").TryLock(t.Context()); err == nil {

@@ -648,7 +648,7 @@ var mutants = []mutant{
 	breaks("vote that arrives after the release", "internal/engine/lease/votes.go",
 		"if missed || l.state == lost {", "if l.state == lost {", "TestQuorumVoteAfterTheRelease"),
 	breaks("vote that is heard of before the release that it came after", "internal/engine/lease/votes.go",
-		"if votes.Miss(node) {", "if votes.Miss(node) && false {", "TestQuorumVoteCrossesTheRelease"),
+		"if votes.Miss(node) {", "if votes.Miss(node) && false {", "TestQuorumVoteAfterTheRelease"),
 	breaks("vote for another slot that arrives after the release", "internal/engine/ballot/round.go",
 		" || t.replaced[node] {", " {", "TestQuorumVoteForAnotherSlot"),
 	breaks("own late request that seems to be another holder", "internal/engine/ballot/contest.go",

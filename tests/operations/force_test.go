@@ -6,14 +6,15 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
@@ -24,13 +25,12 @@ import (
 // release of a lease of its own, and the lease must be told at once all the same, not at an extend
 // much later.
 func TestForceReleaseOfOnesOwn(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
 		for what, renew := range map[string]redlatch.Switch{"a lease that the watchdog extends": redlatch.On, "a lease that is not extended": redlatch.Off} {
 			o := help.Sluggish()
 			o.Lock.Renew = renew
-			c := locktest.Open(t, s.URL(), o)
+			c := s.Client(t, o)
 			l := help.Enter(t, help.LockOf(c, kind))
-			check.That(t, !help.Hears(s, c), "the client listens, which makes this test an easy one")
 			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
 			help.Receive(t, l.Context().Done(), what)
 			check.That(t, errors.As(l.Err(), new(*redlatch.LostError)), "%s ends with %v, want a LostError", what, l.Err())
@@ -43,22 +43,19 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 // again at once, not after a third of its TTL.
 func TestForceReleaseDuringAnExtend(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	gate := wire.NewGated(wire.Dial(t, s.Addr()), "mutex renew")
-	o := help.Sluggish()
-	o.Lock.TTL = time.Hour
-	c := wire.Wrap(t, gate, o)
-	l := locktest.Lock(t, c.Mutex("a"))
-	extended := make(chan error, 1)
-	go func() { extended <- l.Extend(t.Context()) }()
-	help.Receive(t, gate.Arrived, "the reply to the extend")
-	check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
-	close(gate.Open)
-	check.OK(t, "Extend", <-extended)
-	help.Receive(t, l.Context().Done(), "the loss of what was taken by force")
-	if lost := new(redlatch.LostError); !errors.As(l.Err(), &lost) || lost.Reason != redlatch.LossForced {
-		t.Errorf("the lease ends with %v, want a LostError that says forced", l.Err())
-	}
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		var c *redlatch.Client
+		link := &wire.Answered{Conn: s.Conn(), Script: "mutex renew"}
+		force := sync.OnceFunc(func() {
+			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
+		})
+		link.Then = func(conn.Reply) bool { force(); return true }
+		c = wire.Wrap(t, link, help.Sluggish())
+		l := locktest.Lock(t, c.Mutex("a"))
+		check.OK(t, "Extend", l.Extend(t.Context()))
+		time.Sleep(time.Second)
+		check.Equal(t, help.WantLost(t, l).Reason, redlatch.LossForced, "the reason")
+	})
 }
 
 // TestForcedLossTellsByWhom: a holder that reads "taken by force" at 3 a.m. wants to know by which
@@ -89,40 +86,35 @@ func TestForcedLossTellsByWhom(t *testing.T) {
 			return l.Release(context.Background())
 		}},
 	}
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
 		for way, c := range ways {
-			t.Run(way, func(t *testing.T) {
-				o := help.Sluggish()
-				o.Lock.Renew, o.Lock.MaxHold = c.lock.Renew, c.lock.MaxHold
-				holder := locktest.Open(t, s.URL(), o)
-				o.Program = "operator"
-				admin := locktest.Open(t, s.URL(), o)
-				if c.hears {
-					help.Hearing(t, s, holder)
-				}
-				l := help.Enter(t, help.LockOf(holder, kind))
-				locktest.Eventually(t, "the holder has a record", func() bool {
-					info, err := admin.Inspect(t.Context(), l.Name())
-					return err == nil && info.Holders[0].Process.PID != 0
-				})
-				check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: l.Owner(), Reason: reason})))
-				owner := wantForced(t, c.findOut(l), reason)
-				again := check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: owner}))
-				check.Error(t, "the same command once more, which must not hit the next holder", again, redlatch.ErrNotHeld)
-				info, err := admin.Inspect(t.Context(), l.Name())
-				if f := info.Forced; err != nil || f == nil || f.Owner != owner || f.By.Program != "operator" || f.Reason != reason || f.From.PID == 0 {
-					t.Errorf("Inspect tells of %+v, %v, want who took it from %s", f, err, owner)
-				}
-				if ttl := number(t, s, "PTTL", help.ForcedKey(l.Name())); ttl <= 0 || ttl > int(time.Hour.Milliseconds()) {
-					t.Errorf("the note lasts for another %d ms, want an hour", ttl)
-				}
-			})
+			o := help.Sluggish()
+			o.Lock.Renew, o.Lock.MaxHold = c.lock.Renew, c.lock.MaxHold
+			holder := s.Client(t, o)
+			o.Program = "operator"
+			admin := s.Client(t, o)
+			if c.hears {
+				s.Hearing(holder)
+			}
+			l := help.Enter(t, help.LockOf(holder, kind))
+			time.Sleep(time.Second) // until the holder has a record
+			check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: l.Owner(), Reason: reason})))
+			owner := wantForced(t, c.findOut(l), reason)
+			again := check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: owner}))
+			check.Error(t, "the same command once more, which must not hit the next holder", again, redlatch.ErrNotHeld)
+			info, err := admin.Inspect(t.Context(), l.Name())
+			if f := info.Forced; err != nil || f == nil || f.Owner != owner || f.By.Program != "operator" || f.Reason != reason || f.From.PID == 0 {
+				t.Errorf("%s: Inspect tells of %+v, %v, want who took it from %s", way, f, err, owner)
+			}
+			if ttl := number(t, s, "PTTL", help.ForcedKey(l.Name())); ttl <= 0 || ttl > int(time.Hour.Milliseconds()) {
+				t.Errorf("the note lasts for another %d ms, want an hour", ttl)
+			}
 		}
 	})
 }
 
 // number is the answer of a server that is a number.
-func number(t *testing.T, s *redistest.Server, args ...string) int {
+func number(t *testing.T, s locktest.Doer, args ...string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s.Do(args...))
 	check.Must(t, err == nil, "%v: %v", args, err)
@@ -148,26 +140,26 @@ func wantForced(t *testing.T, err error, reason string) (owner string) {
 // TestForceReleaseOfAllTellsEach: several holders lose at once, and none is told of another's loss.
 func TestForceReleaseOfAllTellsEach(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	o := help.Sluggish()
-	c := locktest.Open(t, s.URL(), o)
-	o.Program = "operator"
-	admin := locktest.Open(t, s.URL(), o)
-	var all []*redlatch.Lease
-	for range 3 {
-		l := check.Value(c.Semaphore("a", 3).Acquire(t.Context(), 1)).OK(t)
-		all = append(all, l)
-	}
-	for i, l := range all[:2] {
-		o := redlatch.ForceOptions{Owner: l.Owner(), Reason: "number " + strconv.Itoa(i)}
-		check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), "a", o)))
-	}
-	for i, l := range all[:2] {
-		_ = l.Extend(t.Context())
-		wantForced(t, l.Err(), "number "+strconv.Itoa(i))
-	}
-	check.Nil(t, "Extend of a lease beside them", all[2].Extend(t.Context()))
-	locktest.Release(t, all[2])
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		o := help.Sluggish()
+		c := s.Client(t, o)
+		o.Program = "operator"
+		admin := s.Client(t, o)
+		var all []*redlatch.Lease
+		for range 3 {
+			all = append(all, check.Value(c.Semaphore("a", 3).Acquire(t.Context(), 1)).OK(t))
+		}
+		for _, l := range all[:2] {
+			o := redlatch.ForceOptions{Owner: l.Owner(), Reason: "that of " + l.Owner()}
+			check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), "a", o)))
+		}
+		for _, l := range all[:2] {
+			_ = l.Extend(t.Context())
+			wantForced(t, l.Err(), "that of "+l.Owner())
+		}
+		check.Nil(t, "Extend of a lease beside them", all[2].Extend(t.Context()))
+		locktest.Release(t, all[2])
+	})
 }
 
 // TestForceNotesAreBounded: a script that takes a lock by force again and again fills no memory.

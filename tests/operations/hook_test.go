@@ -41,35 +41,21 @@ func slowAt(what redlatch.EventType, d time.Duration) func(redlatch.Event) {
 // TestForcedBeforeTheLeaseBegins: a lock is taken by force while the hook is told of its grant. The lease
 // that begins after that is lost at once.
 func TestForcedBeforeTheLeaseBegins(t *testing.T) {
-	t.Parallel()
-	for name, acquire := range map[string]func(ctx context.Context, c *redlatch.Client) (*redlatch.Lease, error){
-		"lock": func(ctx context.Context, c *redlatch.Client) (*redlatch.Lease, error) { return c.Mutex("a").Lock(ctx) },
-		"try": func(ctx context.Context, c *redlatch.Client) (*redlatch.Lease, error) {
-			return c.Mutex("a").TryLock(ctx)
-		},
-		"strict": func(ctx context.Context, c *redlatch.Client) (*redlatch.Lease, error) {
-			return c.Mutex("a").With(redlatch.LockOptions{StrictOrder: redlatch.On}).Lock(ctx)
-		},
-		"rwmutex": func(ctx context.Context, c *redlatch.Client) (*redlatch.Lease, error) {
-			return c.RWMutex("a").Lock(ctx)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *memory.Server) {
-				other := s.Client(t, redlatch.Options{})
-				c, set := hooked(t, s)
-				s.Hearing(c)
-				set(slowAt(redlatch.EventGranted, time.Second))
-				time.AfterFunc(500*time.Millisecond, func() {
-					check.Value(other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})).OK(t)
-				})
-				l := check.Value(acquire(t.Context(), c)).OK(t)
-				time.Sleep(time.Second)
-				check.That(t, !l.Held(), "it is held for another %v, a second and a half after it was taken by force", l.Remaining())
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		other := s.Client(t, redlatch.Options{})
+		c, set := hooked(t, s)
+		s.Hearing(c)
+		set(slowAt(redlatch.EventGranted, time.Second))
+		l := help.LockOf(c, kind)
+		for _, acquire := range []func(context.Context) (*redlatch.Lease, error){l.Acquire, l.Try} {
+			time.AfterFunc(500*time.Millisecond, func() {
+				check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), l.Name, redlatch.ForceOptions{})))
 			})
-		})
-	}
+			lease := check.Value(acquire(t.Context())).OK(t)
+			time.Sleep(time.Second)
+			check.That(t, !lease.Held(), "it is held for another %v, a second and a half after it was taken by force", lease.Remaining())
+		}
+	})
 }
 
 // TestUnkeptHoldsUpNoMessages: a client gives a lock back that it kept, and its hook is slow. It hears of a

@@ -275,14 +275,9 @@ func TestWrapConn(t *testing.T) {
 			told[r.Server]++
 		})
 	}}
-	var nodes []*redistest.Server
-	var urls []string
-	for range 4 {
-		s := redistest.Start(t)
-		nodes, urls = append(nodes, s), append(urls, s.URL())
-	}
-	quorum := check.Value(redlatch.OpenQuorum(t.Context(), urls[:3], o)).OK(t)
-	for _, c := range []*redlatch.Client{quorum, locktest.Open(t, urls[3], o)} {
+	nodes := help.StartNodes(t, 4)
+	quorum := help.OpenQuorum(t, nodes[:3], o)
+	for _, c := range []*redlatch.Client{quorum, locktest.Open(t, nodes[3].URL(), o)} {
 		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
 	}
 	check.Nil(t, "Close", quorum.Close())

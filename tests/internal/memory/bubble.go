@@ -25,11 +25,15 @@ type Server struct {
 func Run(t *testing.T, test func(t *testing.T, s *Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{Memory: redlatchtest.InMemory(t), t: t}
-		s.over = s.Conn()
-		t.Cleanup(func() { _ = s.over.Close() })
-		test(t, s)
+		test(t, start(t))
 	})
+}
+
+func start(t *testing.T) *Server {
+	s := &Server{Memory: redlatchtest.InMemory(t), t: t}
+	s.over = s.Conn()
+	t.Cleanup(func() { _ = s.over.Close() })
+	return s
 }
 
 // EachKind runs a test for every kind of lock that has a line, each in a bubble of its own.

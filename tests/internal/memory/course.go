@@ -5,19 +5,26 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 )
 
 // NewCourse returns a course of a quorum of servers in memory, for a test in a bubble.
 func NewCourse(t *testing.T, nodes int) *trial.Course {
 	t.Helper()
-	c := new(trial.Course)
-	for i := range nodes {
-		c.Conns = append(c.Conns, Addressed{redlatchtest.InMemory(t).Conn(), fmt.Sprint("node ", i)})
-	}
+	_, conns := Nodes(t, nodes)
+	c := &trial.Course{Conns: conns}
 	c.Open(t)
 	return c
+}
+
+// Nodes returns servers in memory, for a test in a bubble, and a connection to each.
+func Nodes(t *testing.T, n int) (nodes []*Server, conns []conn.Conn) {
+	t.Helper()
+	for i := range n {
+		nodes = append(nodes, start(t))
+		conns = append(conns, Addressed{nodes[i].Conn(), fmt.Sprint("node ", i)})
+	}
+	return nodes, conns
 }
 
 // Addressed is a connection to one of several servers in memory.
