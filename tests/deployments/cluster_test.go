@@ -66,80 +66,53 @@ func TestClusterMasterIsKilledOverGoRedis(t *testing.T) {
 	})
 }
 
-// apart is a connection to a cluster whose adapter has a connection for each sharded channel.
-type apart struct {
-	conn.Conn
-	conn.Sharded
-}
-
-func (a apart) Target() conn.Target {
-	target := a.Conn.Target()
-	target.ShardsTogether = false
-	return target
-}
-
-// TestTicketsOfTwoAddresses: a client that waits for many names hears grants of one more by its
-// plain channel, and later, when it waits for fewer, by a channel of that name. Who stands in line
-// with the first address must be kept believed alive there: what it is granted is no longer than
-// that in Redis, and its deadline must not be later.
-func TestTicketsOfTwoAddresses(t *testing.T) {
+// TestKeptLocksInACluster: a client that keeps locks listens to its own channel, at one node. It is told of
+// tries of names at each of them, and that a lock was taken by force. It listens for a name as well only
+// if it has to wait for that.
+func TestKeptLocksInACluster(t *testing.T) {
 	t.Parallel()
-	const channels = 64 // names with a channel of their own
-	s := help.NeedShards(t, redistest.StartCluster(t, 1))[0]
-	url := "redis+cluster://" + s.Addr()
-	o := help.InOrder(help.Brisk(30 * time.Second))
-	o.Heartbeat = time.Second
-	o.WrapConn = func(c conn.Conn) conn.Conn { return apart{c, c.(conn.Sharded)} }
-	holder, c := locktest.Open(t, url, help.Sluggish()), locktest.Open(t, url, o)
-	ctx, cancel := context.WithCancel(t.Context())
-	for i := range channels {
-		name := fmt.Sprint("n", i)
-		locktest.Lock(t, holder.Mutex(name))
-		waits := t.Context()
-		if i == 0 {
-			waits = ctx
+	nodes := redistest.StartCluster(t, 3)
+	o := help.Sluggish()
+	other := locktest.Open(t, help.ClusterURL(nodes), o)
+	o.Lock.Linger = o.Lock.TTL / 3
+	c := locktest.Open(t, help.ClusterURL(nodes), o)
+	keep := func(name string) (owner string) {
+		t.Helper()
+		locktest.Eventually(t, "the client keeps "+name, func() bool {
+			l := check.Value(c.Mutex(name).TryLock(t.Context())).OK(t)
+			owner = l.Owner()
+			locktest.Release(t, l)
+			return strings.HasSuffix(owner, "~")
+		})
+		return owner
+	}
+	for i := range 12 {
+		keep(strconv.Itoa(i))
+	}
+	if help.KnowsShards(nodes[0]) {
+		for i := range 8 {
+			locktest.Release(t, locktest.Lock(t, c.Mutex(fmt.Sprint("another ", i))))
 		}
-		help.GoLock(waits, c.Mutex(name))
-	}
-	for i := range channels {
-		locktest.InLine(t, s, fmt.Sprint("n", i), 1)
-	}
-	held := locktest.Lock(t, holder.Mutex("x"))
-	first := help.GoLock(t.Context(), c.Mutex("x"))
-	locktest.InLine(t, s, "x", 1)
-	plain := s.Do("ZRANGE", help.ClientsKey("x"), "0", "-1")
-	cancel()
-	locktest.Eventually(t, "one channel less", func() bool { return !strings.Contains(s.Do("PUBSUB", "SHARDCHANNELS"), "redlatch:n0}") })
-	second := help.GoLock(t.Context(), c.Mutex("x"))
-	locktest.InLine(t, s, "x", 2)
-	locktest.Eventually(t, "two addresses", func() bool { return s.Do("ZCARD", help.ClientsKey("x")) == "2" })
-	until := check.Value(strconv.ParseInt(s.Do("ZSCORE", help.ClientsKey("x"), plain), 10, 64)).OK(t)
-	help.Rest(t.Context(), time.Until(time.UnixMilli(until))-200*time.Millisecond)
-	locktest.Release(t, held)
-	l := help.Await(t, first)
-	var inRedis, here time.Duration
-	for range 3 { // an extend in between would make it longer here
-		ms := check.Value(strconv.Atoi(s.Do("PTTL", locktest.StateKey("x")))).OK(t)
-		inRedis, here = time.Duration(ms+1)*time.Millisecond, l.Remaining()
-		if here <= inRedis {
-			break
+		for _, n := range nodes {
+			check.Equal(t, n.Do("PUBSUB", "SHARDCHANNELS"), "", "names that are listened to")
 		}
 	}
-	check.That(t, here <= inRedis, "the lease has %v left, and in Redis %v", here, inRedis)
-	locktest.Release(t, l)
-	locktest.Release(t, help.Await(t, second))
-}
-
-// TestForcedLockThatMayBeKeptInACluster: the client of a lock that it may keep is told that the lock was
-// taken by force, though it does not wait for that name.
-func TestForcedLockThatMayBeKeptInACluster(t *testing.T) {
-	t.Parallel()
-	c, other := openKeeper(t)
-	owner := keepIn(t, c, "a")
+	for i := range 12 {
+		name := strconv.Itoa(i)
+		locktest.Eventually(t, "a try gets "+name, func() bool { // the nodes may need a moment to tell each other
+			l, err := other.Mutex(name).TryLock(t.Context())
+			if err == nil {
+				locktest.Release(t, l)
+			} else if strings.Contains(err.Error(), "does not listen") {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+	}
+	owner := keep("a")
 	l := locktest.Lock(t, c.Mutex("a"))
 	check.Equal(t, l.Owner(), owner, "owner of a lock that was kept")
-	_, err := other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: owner})
-	check.Nil(t, "ForceRelease", err)
+	check.Nil(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: owner})))
 	locktest.Eventually(t, "the client knows that it has the lock no more", func() bool { return !l.Held() })
 }
 
@@ -161,64 +134,6 @@ func TestForceAmongUnlikeClientsOfACluster(t *testing.T) {
 		check.Value(c[1].ForceRelease(t.Context(), "a", redlatch.ForceOptions{})).OK(t)
 		locktest.Eventually(t, "the holder is told", func() bool { return !l.Held() })
 	}
-}
-
-// TestTryAsksForAKeptLockInACluster: a client that keeps locks listens at one node of the cluster, and
-// hears tries of names at each of them.
-func TestTryAsksForAKeptLockInACluster(t *testing.T) {
-	t.Parallel()
-	c, other := openKeeper(t)
-	for i := range 12 {
-		name := strconv.Itoa(i)
-		keepIn(t, c, name)
-		locktest.Eventually(t, "a try gets "+name, func() bool { // the nodes may need a moment to tell each other
-			l, err := other.Mutex(name).TryLock(t.Context())
-			if err == nil {
-				locktest.Release(t, l)
-			} else if strings.Contains(err.Error(), "does not listen") {
-				t.Fatal(err)
-			}
-			return err == nil
-		})
-	}
-}
-
-// TestFreeLocksNeedNoSubscriptionInACluster: a client that keeps locks listens to its own channel. It
-// listens for a name as well only if it has to wait for that.
-func TestFreeLocksNeedNoSubscriptionInACluster(t *testing.T) {
-	t.Parallel()
-	nodes := help.NeedShards(t, redistest.StartCluster(t, 3))
-	o := help.Sluggish()
-	o.Lock.Linger = o.Lock.TTL / 3
-	c := locktest.Open(t, help.ClusterURL(nodes), o)
-	keepIn(t, c, "a")
-	for i := range 8 {
-		locktest.Release(t, locktest.Lock(t, c.Mutex(strconv.Itoa(i))))
-	}
-	for _, n := range nodes {
-		check.Equal(t, n.Do("PUBSUB", "SHARDCHANNELS"), "", "names that are listened to")
-	}
-}
-
-// openKeeper returns a client of a cluster that keeps locks, and another that does not.
-func openKeeper(t *testing.T) (c, other *redlatch.Client) {
-	t.Helper()
-	nodes := redistest.StartCluster(t, 3)
-	o := help.Sluggish()
-	o.Lock.Linger = o.Lock.TTL / 3
-	return locktest.Open(t, help.ClusterURL(nodes), o), locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
-}
-
-// keepIn has a client keep the mutex of that name, and returns the owner.
-func keepIn(t *testing.T, c *redlatch.Client, name string) (owner string) {
-	t.Helper()
-	locktest.Eventually(t, "the client keeps "+name, func() bool {
-		l := check.Value(c.Mutex(name).TryLock(t.Context())).OK(t)
-		owner = l.Owner()
-		locktest.Release(t, l)
-		return strings.HasSuffix(owner, "~")
-	})
-	return owner
 }
 
 // TestReleaseWhileASlotMoves: a lock of each kind is released when its slot begins to move, and a waiter

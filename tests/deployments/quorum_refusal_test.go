@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -21,6 +21,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -68,53 +69,49 @@ func TestPlaceWithoutTheRightToExpire(t *testing.T) {
 func TestQuorumHeldAtABareMajority(t *testing.T) {
 	t.Parallel()
 	help.OfSizes(t, []int{4, 6}, func(t *testing.T, n int) {
-		const tries = 20
-		nodes := help.StartNodes(t, n)
-		proxies, urls := wire.Links(t, nodes)
-		majority := n/2 + 1
-		o := help.Sluggish()
-		o.RequestTimeout = 5 * time.Second
-		c := help.OpenURLs(t, urls, o)
-		locktest.Release(t, locktest.Lock(t, c.Mutex("first of all"))) // and all nodes vote
-		for _, p := range proxies[majority:] {
-			p.Swallow(wire.Requests)
-		}
-		held := locktest.Lock(t, c.Mutex("a"))
-		if got := help.InsideAt(nodes, "a", held.Owner()); got != majority {
-			t.Fatalf("the owner is at %d nodes, want %d", got, majority)
-		}
-		o, seen := help.Watched(help.Sluggish())
-		m := help.OpenQuorum(t, nodes, o).Mutex("a")
-		asked := func() (all int) {
-			for _, node := range nodes {
-				all += help.CommandCalls(node, "evalsha")
+		synctest.Test(t, func(t *testing.T) {
+			const tries = 20
+			nodes, conns := memory.Nodes(t, n)
+			over, majority := slices.Clone(conns), n/2+1
+			var links []*wire.Lossy
+			for i := majority; i < n; i++ {
+				links = append(links, &wire.Lossy{Conn: conns[i], Hits: wire.None})
+				over[i] = links[i-majority]
 			}
-			return all
-		}
-		_, err := m.TryLock(t.Context())
-		help.WantTaken(t, "TryLock", err)
-		before := asked()
-		for range tries {
-			_, err := m.TryLock(t.Context())
-			help.WantTaken(t, "TryLock", err)
-		}
-		// A vote at each node, and a word of leaving at those that let the client in. A busy machine
-		// makes some answers late.
-		if got := asked() - before; got > tries*3*n {
-			t.Errorf("%d requests for %d tries at %d nodes, want %d at most", got, tries, n, tries*3*n)
-		}
-		before = asked()
-		limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
-		waits := help.GoLocks(t, limit, m, seen, 1)[0]
-		help.Rest(t.Context(), 2*time.Second) // in which it could ask too often
-		close(limit.Over)
-		help.WantTaken(t, "Lock", help.AwaitError(t, waits))
-		if got := asked() - before; got > 8*n {
-			t.Errorf("%d requests of a waiter for 2 s at %d nodes, with a heartbeat of a minute, want %d at most", got, n, 8*n)
-		}
-		for _, p := range proxies {
-			p.Heal() // else Close would wait for them
-		}
+			c := openNodes(t, over, help.Sluggish())
+			locktest.Release(t, locktest.Lock(t, c.Mutex("first of all"))) // and all nodes vote
+			for _, l := range links {
+				l.Harm(wire.Unsent, wire.Every)
+			}
+			held := locktest.Lock(t, c.Mutex("a"))
+			check.Equal(t, help.InsideAt(nodes, "a", held.Owner()), majority, "nodes that have the owner")
+			counts := make([]conn.Conn, n)
+			for i := range counts {
+				counts[i] = &wire.Counting{Conn: conns[i]}
+			}
+			asked := func() (all int) {
+				for _, k := range counts {
+					k := k.(*wire.Counting)
+					all += k.Count("mutex vote") + k.Count("mutex release")
+				}
+				return all
+			}
+			m := openNodes(t, counts, help.Sluggish()).Mutex("a")
+			help.WantTaken(t, "TryLock", check.ErrorOf(m.TryLock(t.Context())))
+			before := asked()
+			for range tries {
+				help.WantTaken(t, "TryLock", check.ErrorOf(m.TryLock(t.Context())))
+			}
+			// A vote at each node, and a word of leaving at those that let the client in.
+			if got := asked() - before; got > tries*2*n {
+				t.Errorf("%d requests for %d tries at %d nodes, want %d at most", got, tries, n, tries*2*n)
+			}
+			before = asked()
+			help.WantTaken(t, "Lock", check.ErrorOf(m.With(redlatch.LockOptions{MaxWait: 2 * time.Second}).Lock(t.Context())))
+			if got := asked() - before; got > 8*n {
+				t.Errorf("%d requests of a waiter for 2 s at %d nodes, with a heartbeat of a minute, want %d at most", got, n, 8*n)
+			}
+		})
 	})
 }
 
@@ -123,35 +120,36 @@ func TestQuorumHeldAtABareMajority(t *testing.T) {
 func TestQuorumWaitEndsInARound(t *testing.T) {
 	t.Parallel()
 	help.OfSizes(t, []int{3, 4}, func(t *testing.T, n int) {
-		nodes := help.StartNodes(t, n)
-		proxies, urls := wire.Links(t, nodes)
-		held := locktest.Lock(t, help.OpenQuorum(t, nodes, help.Sluggish()).Mutex("a"))
-		locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == n })
-		var armed atomic.Bool
-		o := help.Sluggish()
-		o.Hook = func(_ context.Context, e redlatch.Event) {
-			if e.Type == redlatch.EventWait && armed.Load() {
-				for _, p := range proxies {
-					p.Swallow(wire.Replies)
+		synctest.Test(t, func(t *testing.T) {
+			nodes, conns := memory.Nodes(t, n)
+			holder := openNodes(t, conns, help.Sluggish())
+			locktest.Release(t, locktest.Lock(t, holder.Mutex("first of all"))) // and all nodes vote
+			time.Sleep(time.Second)
+			held := locktest.Lock(t, holder.Mutex("a"))
+			over, links := make([]conn.Conn, n), make([]*wire.Lossy, n)
+			for i := range links {
+				links[i] = &wire.Lossy{Conn: conns[i], Hits: wire.None}
+				over[i] = links[i]
+			}
+			o := help.Sluggish()
+			o.Hook = func(_ context.Context, e redlatch.Event) {
+				if e.Type == redlatch.EventWait { // before the second round
+					for _, l := range links {
+						l.Harm(wire.Unanswered, wire.Every)
+					}
 				}
 			}
-		}
-		c := help.OpenURLs(t, urls, o)
-		meet(t, c, nodes)
-		armed.Store(true)
-		limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
-		waits := help.GoLock(limit, c.Mutex("a"))
-		for _, node := range nodes { // so the second round has arrived
-			locktest.InLine(t, node, "a", 1)
-		}
-		close(limit.Over)
-		err := help.AwaitError(t, waits)
-		for _, p := range proxies {
-			p.Heal()
-		}
-		help.WantTaken(t, "Lock", err)
-		check.Error(t, "Lock", err, context.DeadlineExceeded)
-		locktest.Release(t, held)
+			waits := help.GoLock(t.Context(), openNodes(t, over, o).Mutex("a").With(redlatch.LockOptions{MaxWait: 5 * time.Second}))
+			time.Sleep(4 * time.Second)
+			for i, s := range nodes {
+				check.Equal(t, len(locktest.Line(s, "a")), 1, "tickets of the second round")
+				links[i].Harm(wire.Mishap{}, wire.None)
+			}
+			err := help.AwaitError(t, waits)
+			help.WantTaken(t, "Lock", err)
+			check.Error(t, "Lock", err, context.DeadlineExceeded)
+			locktest.Release(t, held)
+		})
 	})
 }
 

@@ -9,18 +9,8 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
-
-// meet has a client be connected to all nodes, and them know what it sends. A client opens with a
-// majority.
-func meet(t testing.TB, c *redlatch.Client, nodes []*redistest.Server) {
-	t.Helper()
-	l := help.InsistLock(t, c.Mutex("met by "+c.ID()).Lock)
-	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, l.Name(), l.Owner()) == len(nodes) })
-	help.InsistRelease(t, l)
-}
 
 // TestQuorumElection: a leader with its value, seen by others; and who follows.
 func TestQuorumElection(t *testing.T) {

@@ -510,6 +510,30 @@ func TestHeartbeatBesideANewWaiter(t *testing.T) {
 	})
 }
 
+// TestTicketsOfTwoAddresses: a client has another address than it had for an earlier ticket. Each ticket is
+// kept believed alive where it is granted: what it is granted lasts no longer than that.
+func TestTicketsOfTwoAddresses(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(stands(time.Hour, inLineStill))
+		l := mutex(t)
+		first := ln.Add(l, nil, ln.Owner(), "ticket", "earlier", ln.Now())
+		ln.Place(first, script.Standing{Arrival: 1, First: true, Remaining: time.Hour}, ask.Answer{Sent: ln.Now()})
+		second, _ := enter(ln, l, time.Hour)
+		time.Sleep(time.Minute)
+		at := make(map[string]string) // where heartbeats of a ticket went
+		for _, call := range s.Asked("await") {
+			for _, ticket := range call.Args[3:] {
+				at[ticket] = call.Args[1]
+			}
+		}
+		if want := map[string]string{"ticket": "earlier", second.ticket: second.address}; !maps.Equal(at, want) {
+			t.Errorf("tickets have their heartbeats at %q, want %q", at, want)
+		}
+		ln.Cancel(first)
+		ln.Cancel(second)
+	})
+}
+
 // TestCancelledAreForgotten: waiters that gave up are remembered for as long as a grant may come.
 func TestCancelledAreForgotten(t *testing.T) {
 	inLine(t, func(t *testing.T, ln *Line, _ *answers.Server) {

@@ -98,7 +98,7 @@ func Turn(t testing.TB, m *redlatch.Mutex) (token int64) {
 }
 
 // InsideAt is how many nodes have this owner inside a mutex.
-func InsideAt(nodes []*redistest.Server, name, owner string) (n int) {
+func InsideAt[S locktest.Doer](nodes []S, name, owner string) (n int) {
 	for _, node := range nodes {
 		if node.Do("GET", locktest.StateKey(name)) == owner {
 			n++
