@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,45 +25,89 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// TestClusterMasterIsKilled: the master of a name dies while 32 workers of 4 clients take turns at
-// it, and its replica takes over.
-func TestClusterMasterIsKilled(t *testing.T) {
+// overEachAdapter runs a test with clients of a cluster over rueidis, and over go-redis.
+func overEachAdapter(t *testing.T, test func(t *testing.T, open func(nodes []*redistest.Server, o redlatch.Options) *redlatch.Client)) {
 	t.Parallel()
-	nodes := redistest.StartClusterWithReplicas(t, 3)
-	ctx := locktest.Within(t, 2*locktest.Patience)
-	u := &help.Turns{Over: make(chan struct{})}
-	for range 4 {
-		c := locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.FailoverTTL))
-		for range 8 {
-			u.Take(t, ctx, c.Mutex("a"))
-		}
-	}
-	u.More(t, 100)
-	nodes[nodes[0].Slot(locktest.StateKey("a"))*3/16384].Kill()
-	u.More(t, 100)
-	u.End()
+	t.Run("rueidis", func(t *testing.T) {
+		t.Parallel()
+		test(t, func(nodes []*redistest.Server, o redlatch.Options) *redlatch.Client {
+			return locktest.Open(t, help.ClusterURL(nodes), o)
+		})
+	})
+	t.Run("go-redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, func(nodes []*redistest.Server, o redlatch.Options) *redlatch.Client {
+			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}, PoolSize: 1})
+			t.Cleanup(func() { _ = rdb.Close() })
+			return wire.Wrap(t, redlatchgoredis.New(rdb), o)
+		})
+	})
 }
 
-// TestClusterMasterIsKilledOverGoRedis: go-redis asked a dead master until its picture of the
-// cluster was a minute old, and all locks of that shard were out for as long, though a replica had
-// taken over within a second or two.
-func TestClusterMasterIsKilledOverGoRedis(t *testing.T) {
-	t.Parallel()
-	nodes := redistest.StartClusterWithReplicas(t, 3)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}})
-	t.Cleanup(func() { _ = rdb.Close() })
-	c := wire.Wrap(t, redlatchgoredis.New(rdb), redlatch.Options{})
-	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-	shard := nodes[0].Slot(locktest.StateKey("a")) * 3 / 16384
-	nodes[shard].Kill()
-	nodes[3+shard].AwaitInfo("replication", "role:master")
-	locktest.Eventually(t, "a lock of the shard whose master died", func() bool {
-		l, err := c.Mutex("a").TryLock(locktest.Within(t, 5*time.Second))
-		if err != nil {
-			return false
+// TestClusterMasterIsKilled: the master of a name dies while 32 workers of 4 clients take turns at
+// it, and its replica takes over. (go-redis asked a dead master until its picture of the cluster was a
+// minute old, and all locks of that shard were out for as long.)
+func TestClusterMasterIsKilled(t *testing.T) {
+	overEachAdapter(t, func(t *testing.T, open func([]*redistest.Server, redlatch.Options) *redlatch.Client) {
+		nodes := redistest.StartClusterWithReplicas(t, 3)
+		ctx := locktest.Within(t, 2*locktest.Patience)
+		u := &help.Turns{Over: make(chan struct{})}
+		for range 4 {
+			c := open(nodes, help.Brisk(help.FailoverTTL))
+			for range 8 {
+				u.Take(t, ctx, c.Mutex("a"))
+			}
 		}
-		locktest.Release(t, l)
-		return true
+		u.More(t, 100)
+		nodes[help.ShardOf(nodes, "a")].Kill()
+		u.More(t, 100)
+		u.End()
+	})
+}
+
+// TestManyNamesOfAClusterShareConnections: a client had a connection for each name that it waited
+// for in a cluster, up to 64, and heard of more names by messages to all nodes.
+func TestManyNamesOfAClusterShareConnections(t *testing.T) {
+	overEachAdapter(t, func(t *testing.T, open func([]*redistest.Server, redlatch.Options) *redlatch.Client) {
+		const names = 150
+		nodes := help.NeedShards(t, redistest.StartCluster(t, 3))
+		holder := locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
+		c := open(nodes, help.Sluggish())
+		var held []*redlatch.Lease
+		var waits []<-chan help.Outcome
+		for i := range names {
+			name := fmt.Sprint("many", i)
+			held = append(held, locktest.Lock(t, holder.Mutex(name)))
+			waits = append(waits, help.GoLock(t.Context(), c.Mutex(name)))
+		}
+		for _, l := range held {
+			locktest.InLine(t, nodes[help.ShardOf(nodes, l.Name())], l.Name(), 1)
+		}
+		listening := 0
+		for _, node := range nodes {
+			listening += strings.Count(node.Do("CLIENT", "LIST", "TYPE", "PUBSUB"), "id=")
+		}
+		check.That(t, listening <= len(nodes), "a client that waits for %d names listens over %d connections, want one for each node", names, listening)
+		for i := range held { // and no heartbeat comes in that time
+			locktest.Release(t, held[i])
+			next := help.Await(t, waits[i])
+			if i > 0 {
+				locktest.Release(t, next)
+				continue
+			}
+			// The holder is told over its shard, too, when the lock is taken away.
+			check.Nil(t, "ForceRelease", check.ErrorOf(holder.ForceRelease(t.Context(), next.Name(), redlatch.ForceOptions{})))
+			help.Receive(t, next.Context().Done(), "the holder's lease")
+		}
+		for _, node := range nodes {
+			if info := node.Do("CLUSTER", "INFO"); strings.Contains(info, "cluster_stats_messages_publish_") {
+				t.Errorf("a node has messages for all nodes:\n%s", info)
+			}
+		}
+		check.Nil(t, "Close", locktest.CloseLeaving(c))
+		locktest.Eventually(t, "no channel left", func() bool {
+			return !slices.ContainsFunc(nodes, func(node *redistest.Server) bool { return node.Do("PUBSUB", "SHARDCHANNELS") != "" })
+		})
 	})
 }
 

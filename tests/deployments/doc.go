@@ -3,8 +3,7 @@
 //
 // # Which file is about which hazard
 //
-//	cluster             cluster: a master dies, slots move all the time, messages that go to every node; a client that keeps locks
-//	cluster_many        cluster: waiting for many names over few connections, while slots move or at a replica; a master that is stopped
+//	cluster             cluster: a master dies, slots move all the time, waiting for many names over few connections, messages that go to every node; a client that keeps locks
 //	failover            a replica is promoted: it may lack the lock, and its clock differs
 //	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
 //	quorum              quorum: the life of a lease of each kind, ties

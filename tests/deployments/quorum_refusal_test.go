@@ -134,13 +134,14 @@ func TestQuorumWaitEndsInARound(t *testing.T) {
 			o := help.Sluggish()
 			o.Hook = func(_ context.Context, e redlatch.Event) {
 				if e.Type == redlatch.EventWait { // before the second round
+					time.Sleep(time.Second) // until all have answered the first
 					for _, l := range links {
 						l.Harm(wire.Unanswered, wire.Every)
 					}
 				}
 			}
-			waits := help.GoLock(t.Context(), openNodes(t, over, o).Mutex("a").With(redlatch.LockOptions{MaxWait: 5 * time.Second}))
-			time.Sleep(4 * time.Second)
+			waits := help.GoLock(t.Context(), openNodes(t, over, o).Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second}))
+			time.Sleep(2 * time.Second)
 			for i, s := range nodes {
 				check.Equal(t, len(locktest.Line(s, "a")), 1, "tickets of the second round")
 				links[i].Harm(wire.Mishap{}, wire.None)

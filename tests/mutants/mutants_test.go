@@ -660,7 +660,7 @@ var mutants = []mutant{
 	breaks("loss after which a late request brings the lock back", "internal/engine/lease/lease.go",
 		"Told():\n		l.undoLocked(0)\n", "Told():\n", "TestStragglerAfterALoss"),
 	breaks("go-redis that goes on asking a dead master", "redlatchgoredis/goredis.go",
-		"c.cluster.ReloadState(context.Background())", "_ = context.Background()", "TestClusterMasterIsKilledOverGoRedis"),
+		"c.cluster.ReloadState(context.Background())", "_ = context.Background()", "TestClusterMasterIsKilled"),
 	breaks("extend that is waited for until its lease is over", "internal/link/ask/ask.go",
 		"limit > left/2 && limit", "limit < 0 && limit", "TestPatience"),
 	breaks("extend of the program that is waited for until its lease is over", "internal/link/ask/ask.go",

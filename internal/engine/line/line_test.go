@@ -147,6 +147,44 @@ func TestPlaceIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// cluster is a server that is a cluster with sharded channels.
+type cluster struct{ *answers.Server }
+
+func (cluster) Target() conn.Target { return conn.Target{Addr: "there", Cluster: true} }
+
+func (c cluster) SubscribeSharded(ctx context.Context, channel string, up func(), message func(string)) error {
+	return c.Subscribe(ctx, channel, up, message)
+}
+
+// TestWaiterThatListensAtAReplica: a replica hears all messages, and its master does not count the
+// clients that listen there. A client listens there around a failover, while it takes the replica
+// for the master. Each release took such a waiter for dead. So when it lost its place it asks for one
+// that it is granted whether or not it is counted.
+func TestWaiterThatListensAtAReplica(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		ln.Listener = subscribe.New(ctx, cluster{s}, "grants", time.Second, time.Minute, ln.Schedule, clock.Now, subscribe.Handler{
+			Message: func(string) {}, Changed: ln.PollNow, InUse: ln.Waits,
+		})
+		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			if verb == "acquire" {
+				return conn.Result{Reply: conn.Reply{Int: 7}}
+			}
+			return stands(time.Minute, conn.Reply{List: []conn.Reply{}})(ctx, verb, call)
+		})
+		l := mutex(t)
+		ln.Listen(ctx, l)
+		w, _ := enter(ln, l, time.Minute)
+		before := w.ticket
+		<-w.Granted
+		for ticket, anyway := range map[string]bool{before: false, w.ticket: true} {
+			told, err := script.ParseTicket(ticket)
+			check.That(t, err == nil && told.Sharded && told.Anyway == anyway, "the ticket %q, want Anyway: %v", ticket, anyway)
+		}
+	})
+}
+
 // TestGrantFromBeforeTheLastPoll: a message is late, and a late copy of the acquisition has put the
 // ticket in line again since. Another may be inside by now. The waiter asks, and waits on.
 func TestGrantFromBeforeTheLastPoll(t *testing.T) {
