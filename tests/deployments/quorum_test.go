@@ -51,21 +51,13 @@ func TestQuorumSlots(t *testing.T) {
 		c, other := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting)), help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
 		ctx := locktest.Within(t, 2*locktest.Patience)
 		held := make(map[int]*redlatch.Slot)
-		take := func(c *redlatch.Client) int {
+		take := func(c *redlatch.Client) (id int) {
 			t.Helper()
-			slot, err := c.SlotPool("p", slots, redlatch.SlotOptions{}).TryAcquire(ctx)
-			check.Must(t, err == nil, "TryAcquire with %d of %d slots held = %v", len(held), slots, err)
-			id, err := slot.ID()
-			if err != nil || id < 0 || id >= slots || held[id] != nil {
-				t.Fatalf("slot %d, %v, while %d are held, want one of them that is free", id, err, len(held))
-			}
+			slot := check.Value(c.SlotPool("p", slots, redlatch.SlotOptions{}).TryAcquire(ctx)).OK(t)
+			id = check.Value(slot.ID()).OK(t)
+			check.Must(t, id >= 0 && id < slots && held[id] == nil, "slot %d, while %d are held, want one of them that is free", id, len(held))
 			held[id] = slot
 			return id
-		}
-		give := func(id int) {
-			t.Helper()
-			check.Nil(t, "Release", held[id].Release(ctx))
-			delete(held, id)
 		}
 		take(c)
 		one := take(other)
@@ -73,20 +65,17 @@ func TestQuorumSlots(t *testing.T) {
 		take(c)
 		three := take(other)
 		nodes[n-1].Resume()
-		give(one)
-		take(c)
-		take(other)
-		give(three)
-		take(other)
-		take(other)
+		for _, id := range []int{one, three} {
+			check.Nil(t, "Release", held[id].Release(ctx))
+			delete(held, id)
+			take(c)
+			take(other)
+		}
 		check.Error(t, "TryAcquire of a full pool", check.ErrorOf(c.SlotPool("p", slots, redlatch.SlotOptions{}).TryAcquire(ctx)), redlatch.ErrExhausted)
 		check.Error(t, "TryAcquire with another size", check.ErrorOf(c.SlotPool("p", slots+1, redlatch.SlotOptions{}).TryAcquire(ctx)), redlatch.ErrWrongKind)
 		larger := check.Value(c.SlotPool("p", slots, redlatch.SlotOptions{}).Resize(ctx, slots+1)).OK(t)
-		if slot, err := larger.TryAcquire(ctx); err != nil {
-			t.Errorf("TryAcquire after Resize = %v", err)
-		} else if id, err := slot.ID(); id != slots || err != nil {
-			t.Errorf("slot %d, %v, want the new one", id, err)
-		}
+		slot := check.Value(larger.TryAcquire(ctx)).From(t, "TryAcquire after Resize")
+		check.Equal(t, check.Value(slot.ID()).OK(t), slots, "the new slot")
 	})
 }
 

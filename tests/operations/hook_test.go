@@ -139,6 +139,16 @@ func TestLongHeldIsNotedOnce(t *testing.T) {
 	})
 }
 
+// isTold reports whether a holder was told that it is waited for.
+func isTold(wanted <-chan struct{}) bool {
+	select {
+	case <-wanted:
+		return true
+	default:
+		return false
+	}
+}
+
 // TestLateHeartbeatTellsNoHolder: a waiter has given up, and a copy of its last request arrives after
 // that. No holder is told that it is waited for.
 func TestLateHeartbeatTellsNoHolder(t *testing.T) {
@@ -151,18 +161,10 @@ func TestLateHeartbeatTellsNoHolder(t *testing.T) {
 		late := script.Mutex.Await(check.Value(keys.Of("redlatch:", "a")).OK(t), "{redlatch:gone}:grants", time.Minute, time.Hour, []string{"a ticket"})
 		check.OK(t, "await", s.Conn().Eval(t.Context(), late)[0].Err)
 		time.Sleep(time.Second)
-		select {
-		case <-wanted:
-			t.Error("a holder is told of a waiter that has left")
-		default:
-		}
+		check.That(t, !isTold(wanted), "a holder is told of a waiter that has left")
 		result := help.GoLock(t.Context(), m)
 		time.Sleep(time.Second)
-		select {
-		case <-wanted:
-		default:
-			t.Error("a holder is not told of a waiter that came after it")
-		}
+		check.That(t, isTold(wanted), "a holder is not told of a waiter that came after it")
 		locktest.Release(t, held)
 		locktest.Release(t, help.Await(t, result))
 	})
@@ -189,11 +191,7 @@ func TestReleaseLeavesWishesAlone(t *testing.T) {
 					help.GoAcquire(func() (*redlatch.Lease, error) { return take(two) })
 				}
 				time.Sleep(time.Second)
-				select {
-				case <-wanted:
-				default:
-					t.Error("a holder is not told of a waiter")
-				}
+				check.That(t, isTold(wanted), "a holder is not told of a waiter")
 			})
 		})
 	}

@@ -289,12 +289,11 @@ func TestLabelsOfHoldersAndWaiters(t *testing.T) {
 // TestLabelsThatAreRefused: before anything is sent.
 func TestLabelsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s, c := locktest.Start(t, help.Sluggish())
 	many := make(map[string]string)
 	for i := range 9 {
 		many[fmt.Sprint(i)] = ""
 	}
-	c := locktest.Open(t, s.URL(), help.Sluggish())
 	for what, labels := range map[string]map[string]string{
 		"too many": many, "no key": {"": "v"}, "a long key": {strings.Repeat("k", 65): "v"}, "a key with a newline": {"k\n": "v"},
 		"a long value": {"k": strings.Repeat("v", 257)}, "no UTF-8": {"k": "\xff"},
@@ -316,50 +315,51 @@ func TestLabelsThatAreRefused(t *testing.T) {
 // TestCallersOfAWaiter: the waiters of one client that stand in line together are one waiter with
 // so many callers; those that give up are no longer counted, and nothing is noted when all are gone.
 func TestCallersOfAWaiter(t *testing.T) {
-	t.Run("with labels", func(t *testing.T) { callersOfAWaiter(t, map[string]string{"trace": "7"}) })
-	t.Run("without", func(t *testing.T) { callersOfAWaiter(t, nil) })
+	t.Parallel()
+	for name, labels := range map[string]map[string]string{"with labels": {"trace": "7"}, "without": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			memory.Run(t, func(t *testing.T, s *memory.Server) { callersOfAWaiter(t, s, labels) })
+		})
+	}
 }
 
-func callersOfAWaiter(t *testing.T, labels map[string]string) {
-	t.Parallel()
-	s := redistest.Start(t)
-	holder, operator := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-	waiter := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-	held := locktest.Lock(t, holder.Mutex("a"))
-	callers := func(n int) func() bool {
-		return func() bool {
-			info := look(t, operator, "a")
-			return len(info.Waiters) == 1 && info.Waiters[0].Callers == n
+func callersOfAWaiter(t *testing.T, s *memory.Server, labels map[string]string) {
+	operator, waiter := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+	m := waiter.Mutex("a")
+	held := locktest.Lock(t, s.Client(t, help.Sluggish()).Mutex("a"))
+	want := func(when string, n int, labels map[string]string) {
+		t.Helper()
+		time.Sleep(10 * time.Second)
+		info := look(t, operator, "a")
+		if len(info.Waiters) != 1 || info.Waiters[0].Callers != n || !maps.Equal(info.Waiters[0].Labels, labels) {
+			t.Errorf("%s: waiters %+v, want one with %d callers and the labels %v", when, info.Waiters, n, labels)
 		}
 	}
 	patient, leave := context.WithCancel(redlatch.WithLabels(t.Context(), labels))
-	first := help.GoLock(patient, waiter.Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	locktest.Eventually(t, "a waiter is a caller", callers(1))
+	gaveUp := []<-chan help.Outcome{help.GoLock(patient, m)}
+	want("one waits", 1, labels)
 	impatient, giveUp := context.WithCancel(t.Context())
-	gaveUp := []<-chan help.Outcome{help.GoLock(impatient, waiter.Mutex("a")), help.GoLock(impatient, waiter.Mutex("a"))}
+	gaveUp = append(gaveUp, help.GoLock(impatient, m), help.GoLock(impatient, m))
 	var others sync.WaitGroup
 	for range 3 {
 		others.Go(func() {
-			err := waiter.Mutex("a").Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
-			check.That(t, err == nil, "Do = %v, want nil", err)
+			check.Nil(t, "Do", m.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }))
 		})
 	}
-	locktest.Eventually(t, "six callers are told", callers(6))
-	if info := look(t, operator, "a"); !maps.Equal(info.Waiters[0].Labels, labels) {
-		t.Errorf("the labels beside the callers = %v, want %v", info.Waiters[0].Labels, labels)
-	}
+	want("six wait", 6, labels)
 	giveUp()
-	locktest.Eventually(t, "those that gave up are not counted", callers(4))
+	want("two gave up", 4, labels)
 	leave()
-	locktest.Eventually(t, "the next one tells it in the place of the first", callers(3))
-	locktest.Eventually(t, "the note of the first is gone", func() bool { return s.Do("HLEN", help.NotesKey(waiter)) == "1" })
+	want("the first gave up, and the next tells it in its place", 3, nil)
+	check.Equal(t, s.Do("HLEN", help.NotesKey(waiter)), "1", "notes, when the first is gone")
 	locktest.Release(t, held)
 	others.Wait()
-	for _, other := range append(gaveUp, first) {
+	for _, other := range gaveUp {
 		help.AwaitError(t, other)
 	}
-	locktest.Eventually(t, "no note is left", func() bool { return s.Do("EXISTS", help.NotesKey(waiter)) == "0" })
+	time.Sleep(time.Second)
+	check.Equal(t, s.Do("EXISTS", help.NotesKey(waiter)), "0", "notes are left")
 }
 
 // TestHolderIsKnownAfterALossOfData: the server restarts without data, and a client acquires a lock again.

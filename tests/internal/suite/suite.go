@@ -25,7 +25,9 @@ func Main(m *testing.M) {
 		// Rueidis looks at a cluster again up to a second later, and closes connections to nodes
 		// that left it five seconds later, also after it was closed itself.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		// Go-redis dials a node that died each second, until it finds that it was closed.
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 func setUnlessGiven(name, value string) {
