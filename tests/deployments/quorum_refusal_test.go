@@ -3,7 +3,6 @@ package deployments
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -179,42 +178,34 @@ func TestQuorumOfServersThatCannotVote(t *testing.T) {
 // TestNodes looks at the nodes of a quorum: new, used, silent and restarted. One server has none.
 func TestNodes(t *testing.T) {
 	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	one := locktest.Open(t, nodes[0].URL(), redlatch.Options{})
-	check.That(t, one.Nodes(locktest.Within(t, locktest.Patience)) == nil, "one server has nodes")
-	c := help.OpenQuorum(t, nodes, redlatch.Options{RequestTimeout: 3 * time.Second})
-	states := func() (all []redlatch.NodeState) {
-		for _, n := range c.Nodes(locktest.Within(t, locktest.Patience)) {
-			state := redlatch.NodeState("silent")
-			for _, v := range n.Votes {
-				if v.Kind == "mutex" {
-					state = v.State
+	synctest.Test(t, func(t *testing.T) {
+		nodes, conns := memory.Nodes(t, 3)
+		check.That(t, nodes[0].Client(t, redlatch.Options{}).Nodes(t.Context()) == nil, "one server has nodes")
+		c := openNodes(t, conns, redlatch.Options{Lock: redlatch.LockOptions{TTL: help.Lasting}})
+		want := func(what string, want ...redlatch.NodeState) {
+			t.Helper()
+			time.Sleep(time.Second) // a vote of the last node comes when there is a majority already
+			var all []redlatch.NodeState
+			for _, n := range c.Nodes(t.Context()) {
+				state := redlatch.NodeState("silent")
+				for _, v := range n.Votes {
+					if v.Kind == "mutex" {
+						state = v.State
+					}
 				}
+				check.That(t, (state == "silent") == errors.Is(n.Err, redlatch.ErrUnreachable), "%s: votes %v, error %v", n.Addr, n.Votes, n.Err)
+				all = append(all, state)
 			}
-			check.That(t, (state == "silent") == (n.Err != nil), "%s: votes %v, error %v", n.Addr, n.Votes, n.Err)
-			if n.Err != nil && !errors.Is(n.Err, redlatch.ErrUnreachable) {
-				t.Errorf("%s: %v, want ErrUnreachable", n.Addr, n.Err)
-			}
-			all = append(all, state)
+			check.That(t, slices.Equal(all, want), "%s, the nodes are %v, want %v", what, all, want)
 		}
-		return all
-	}
-	wanted := func(what string, want ...redlatch.NodeState) {
-		t.Helper()
-		locktest.Eventually(t, fmt.Sprintf("%s, the nodes are %v", what, want), func() bool {
-			return slices.Equal(states(), want) // a vote of the last node comes when there is a majority already
-		})
-	}
-	wanted("before use", redlatch.NodeNew, redlatch.NodeNew, redlatch.NodeNew)
-	lease := check.Value(c.Mutex("n").Lock(locktest.Within(t, locktest.Patience))).OK(t)
-	wanted("in use", redlatch.NodeVotes, redlatch.NodeVotes, redlatch.NodeVotes)
-	nodes[1].Pause()
-	wanted("one is silent", redlatch.NodeVotes, "silent", redlatch.NodeVotes)
-	nodes[1].Resume()
-	nodes[1].Restart()
-	locktest.Eventually(t, "the node that was restarted answers", func() bool { return states()[1] != "silent" })
-	if got := states()[1]; got == redlatch.NodeVotes {
-		t.Errorf("a node that lost its data has state %q", got)
-	}
-	check.OK(t, "Release", lease.Release(locktest.Within(t, locktest.Patience)))
+		want("before use", redlatch.NodeNew, redlatch.NodeNew, redlatch.NodeNew)
+		lease := locktest.Lock(t, c.Mutex("n"))
+		want("in use", redlatch.NodeVotes, redlatch.NodeVotes, redlatch.NodeVotes)
+		nodes[1].Hang()
+		want("one is silent", redlatch.NodeVotes, "silent", redlatch.NodeVotes)
+		nodes[1].Resume()
+		nodes[1].LoseEverything()
+		want("one has lost its data", redlatch.NodeVotes, redlatch.NodeNew, redlatch.NodeVotes)
+		locktest.Release(t, lease)
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -192,35 +193,37 @@ func TestForceReleaseRefusesABadReason(t *testing.T) {
 // is told by no node that counts, and does not guess.
 func TestQuorumForcedLossTellsByWhom(t *testing.T) {
 	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	o := help.Sluggish()
-	holder := help.OpenQuorum(t, nodes, o)
-	o.Program = "operator"
-	admin := help.OpenQuorum(t, nodes, o)
-	force := func(l *redlatch.Lease) {
-		t.Helper()
-		check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Reason: "why"})))
-		if info, err := admin.Inspect(t.Context(), l.Name()); err != nil || info.Forced == nil || info.Forced.Owner != l.Owner() {
-			t.Errorf("Inspect tells of %+v, %v, want the owner %s", info.Forced, err, l.Owner())
+	synctest.Test(t, func(t *testing.T) {
+		_, conns := memory.Nodes(t, 3)
+		open := func(program string) *redlatch.Client {
+			o := help.Sluggish()
+			o.Program = program
+			c := check.Value(redlatch.NewQuorum(conns, o)).OK(t)
+			t.Cleanup(func() { _ = locktest.CloseLeaving(c) })
+			return c
 		}
-	}
-	deaf := locktest.Lock(t, holder.Mutex("deaf"))
-	force(deaf)
-	_ = deaf.Extend(t.Context())
-	lost := (*redlatch.LostError)(nil)
-	if err := deaf.Err(); !errors.As(err, &lost) || lost.Reason != redlatch.LossGone || lost.Force != nil {
-		t.Errorf("a holder that does not listen ends with %v, want the reason gone", err)
-	}
-	before := locktest.Lock(t, admin.Mutex("heard"))
-	next := help.GoLock(t.Context(), holder.Mutex("heard"))
-	locktest.Eventually(t, "the holder listens", func() bool {
-		return help.Hears(nodes[0], holder) && help.Hears(nodes[1], holder) && help.Hears(nodes[2], holder)
+		holder, admin := open("holder"), open("operator")
+		force := func(l *redlatch.Lease) {
+			t.Helper()
+			check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Reason: "why"})))
+			if info := look(t, admin, l.Name()); info.Forced == nil || info.Forced.Owner != l.Owner() {
+				t.Errorf("Inspect tells of %+v, want the owner %s", info.Forced, l.Owner())
+			}
+		}
+		deaf := locktest.Lock(t, holder.Mutex("deaf"))
+		force(deaf)
+		_ = deaf.Extend(t.Context())
+		lost := help.WantLost(t, deaf)
+		check.That(t, lost.Reason == redlatch.LossGone && lost.Force == nil, "a holder that does not listen ends with %v, want the reason gone", lost)
+		before := locktest.Lock(t, admin.Mutex("heard"))
+		next := help.GoLock(t.Context(), holder.Mutex("heard"))
+		time.Sleep(time.Second) // until the holder listens
+		locktest.Release(t, before)
+		l := help.Await(t, next)
+		force(l)
+		help.Receive(t, l.Context().Done(), "the lease")
+		wantForced(t, l.Err(), "why")
 	})
-	locktest.Release(t, before)
-	l := help.Await(t, next)
-	force(l)
-	help.Receive(t, l.Context().Done(), "the lease")
-	wantForced(t, l.Err(), "why")
 }
 
 // takeByForce takes a mutex from its holder.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -127,40 +128,41 @@ func takenWithoutAHolder(t *testing.T, s *memory.Server) {
 // TestTakenWhileClosed: what no process holds is said to be closed, for how long and why.
 func TestTakenWhileClosed(t *testing.T) {
 	t.Parallel()
-	type way struct {
-		shut func(t *testing.T, c *redlatch.Client) error
-		try  func(c *redlatch.Client) error
-		text string
-	}
-	ctx := context.Background()
-	// rests is the way of a lock with a minimal hold.
-	rests := func(try func(c *redlatch.Client, o redlatch.LockOptions) (*redlatch.Lease, error), text string) way {
-		return way{
-			func(_ *testing.T, c *redlatch.Client) error {
-				l, err := try(c, redlatch.LockOptions{MinHold: time.Minute})
-				if err != nil {
-					return err
-				}
-				return l.Release(ctx)
-			},
-			func(c *redlatch.Client) error { return check.ErrorOf(try(c, redlatch.LockOptions{})) },
-			text,
+	ctx, rests := context.Background(), redlatch.LockOptions{MinHold: time.Minute}
+	released := func(l *redlatch.Lease, err error) error {
+		if err == nil {
+			err = l.Release(ctx)
 		}
+		return err
 	}
 	run := func(c *redlatch.Client) error {
 		done := func(context.Context, *redlatch.Lease) error { return nil }
 		return check.ErrorOf(c.Job("a", redlatch.JobOptions{Window: time.Minute}).Do(ctx, done))
 	}
-	for kind, way := range map[string]way{
-		"mutex": rests(func(c *redlatch.Client, o redlatch.LockOptions) (*redlatch.Lease, error) {
-			return c.Mutex("a").With(o).TryLock(ctx)
-		}, "no process holds it, and it stays closed for another 1m0s"),
-		"election": rests(func(c *redlatch.Client, o redlatch.LockOptions) (*redlatch.Lease, error) {
-			return c.Election("a").With(o).TryCampaign(ctx, "me")
-		}, "no process holds it, and it stays closed for another 1m0s"),
-		"semaphore": rests(func(c *redlatch.Client, o redlatch.LockOptions) (*redlatch.Lease, error) {
-			return c.Semaphore("a", 1).With(o).TryAcquire(ctx, 1)
-		}, "what is free next is at rest for another 1m0s"),
+	for kind, way := range map[string]struct {
+		shut func(t *testing.T, c *redlatch.Client) error
+		try  func(c *redlatch.Client) error
+		text string
+	}{
+		"mutex": {
+			func(_ *testing.T, c *redlatch.Client) error { return released(c.Mutex("a").With(rests).TryLock(ctx)) },
+			func(c *redlatch.Client) error { return check.ErrorOf(c.Mutex("a").TryLock(ctx)) },
+			"no process holds it, and it stays closed for another 1m0s",
+		},
+		"election": {
+			func(_ *testing.T, c *redlatch.Client) error {
+				return released(c.Election("a").With(rests).TryCampaign(ctx, "me"))
+			},
+			func(c *redlatch.Client) error { return check.ErrorOf(c.Election("a").TryCampaign(ctx, "me")) },
+			"no process holds it, and it stays closed for another 1m0s",
+		},
+		"semaphore": {
+			func(_ *testing.T, c *redlatch.Client) error {
+				return released(c.Semaphore("a", 1).With(rests).TryAcquire(ctx, 1))
+			},
+			func(c *redlatch.Client) error { return check.ErrorOf(c.Semaphore("a", 1).TryAcquire(ctx, 1)) },
+			"what is free next is at rest for another 1m0s",
+		},
 		"slotpool": {
 			func(t *testing.T, c *redlatch.Client) error {
 				o := redlatch.SlotOptions{Quarantine: 70 * time.Second}
@@ -258,21 +260,18 @@ func TestTakenDescribesTheHolder(t *testing.T) {
 // TestQuorumTakenNamesTheHolder: as a majority of the nodes tells it.
 func TestQuorumTakenNamesTheHolder(t *testing.T) {
 	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	o, seen := help.Watched(help.Sluggish())
-	c, other := help.OpenQuorum(t, nodes, o), help.OpenQuorum(t, nodes, o)
-	held := locktest.Lock(t, c.Mutex("a"))
-	for client, own := range map[*redlatch.Client]bool{c: true, other: false} {
-		_, err := client.Mutex("a").TryLock(t.Context())
-		if taken := wantTakenBy(t, err, "a", held.Owner()); taken.Own != own {
-			t.Errorf("%+v, want own: %v", taken, own)
+	synctest.Test(t, func(t *testing.T) {
+		_, conns := memory.Nodes(t, 3)
+		c, other := check.Value(redlatch.NewQuorum(conns, help.Sluggish())).OK(t), check.Value(redlatch.NewQuorum(conns, help.Sluggish())).OK(t)
+		held := locktest.Lock(t, c.Mutex("a"))
+		for client, own := range map[*redlatch.Client]bool{c: true, other: false} {
+			m := client.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second})
+			for _, acquire := range []func(context.Context) (*redlatch.Lease, error){m.TryLock, m.Lock} {
+				taken := wantTakenBy(t, check.ErrorOf(acquire(t.Context())), "a", held.Owner())
+				check.Equal(t, taken.Own, own, "whether the holder is the client")
+			}
 		}
-		limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
-		waits := help.GoLocks(t, limit, client.Mutex("a"), seen, 1)[0]
-		close(limit.Over)
-		if taken := wantTakenBy(t, help.AwaitError(t, waits), "a", held.Owner()); taken.Own != own {
-			t.Errorf("after a wait: %+v, want own: %v", taken, own)
-		}
-	}
-	locktest.Release(t, held)
+		locktest.Release(t, held)
+		check.OK(t, "Close", errors.Join(c.Close(), other.Close()))
+	})
 }
