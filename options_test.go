@@ -111,6 +111,10 @@ func TestNothingIsSentForBadInput(t *testing.T) {
 	for _, o := range []redlatch.LockOptions{{TTL: -1}, {TTL: time.Microsecond}, {TTL: 1000 * time.Hour}, {MaxWait: -2}, {MaxHold: -2}} {
 		check.Error(t, fmt.Sprintf("With(%+v).Lock", o), check.ErrorOf(c.Mutex("a").With(o).Lock(ctx)), redlatch.ErrInvalid)
 	}
+	for _, reason := range []string{"a\nb", strings.Repeat("x", 257), "\xff"} {
+		_, err := c.ForceRelease(ctx, "a", redlatch.ForceOptions{Reason: reason})
+		check.Error(t, fmt.Sprintf("ForceRelease for %.10q", reason), err, redlatch.ErrInvalid)
+	}
 	done, cancel := context.WithCancel(ctx)
 	cancel()
 	check.Error(t, "TryLock with a done context", check.ErrorOf(c.Mutex("a").TryLock(done)), context.Canceled)

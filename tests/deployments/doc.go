@@ -8,7 +8,7 @@
 //	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
 //	quorum              quorum: the life of a lease of each kind, ties
 //	quorum_clock_linux  quorum: the clocks of nodes are set
-//	quorum_cost         quorum: requests that are needless, also to a node that is down for long; renewals that leave one by one
+//	quorum_cost         quorum: requests that are needless, also to a node that is down for long
 //	quorum_fault        quorum: nodes that die, forget, are slow, stale or cut off; votes that cross a release
 //	quorum_refusal      quorum: errors that mistake "held" for "unreachable"; servers that cannot be nodes; what Nodes tells of them
 package deployments

@@ -52,43 +52,6 @@ func TestQuorumCostOfACycle(t *testing.T) {
 	}
 }
 
-// TestQuorumRenewalsGoTogether: the renewals of leases that were acquired at about the same time
-// leave together, to each node by itself.
-func TestQuorumRenewalsGoTogether(t *testing.T) {
-	t.Parallel()
-	const leases = 200
-	o := help.Sluggish()
-	o.Lock.TTL = 9 * time.Second
-	nodes := help.StartNodes(t, 5)
-	var over []*wire.Counting
-	var conns []conn.Conn
-	for _, node := range nodes {
-		k := &wire.Counting{Conn: wire.Dial(t, node.Addr())}
-		t.Cleanup(func() { _ = k.Close() })
-		over, conns = append(over, k), append(conns, k)
-	}
-	c := check.Value(redlatch.NewQuorum(conns, o)).OK(t)
-	t.Cleanup(func() { _ = locktest.CloseLeaving(c) })
-	help.Together(leases, func(i int) {
-		check.Nil(t, "Lock", check.ErrorOf(c.Mutex(strconv.Itoa(i)).Lock(t.Context())))
-	})
-	sent := func(i int) int { return help.CommandCalls(nodes[i], "evalsha") }
-	var before, batches []int
-	for i, k := range over {
-		before, batches = append(before, sent(i)), append(batches, k.Count("mutex confirm"))
-	}
-	for i, k := range over {
-		var renewals int
-		locktest.Eventually(t, "the leases were extended", func() bool {
-			renewals = sent(i) - before[i]
-			return renewals >= leases
-		})
-		batches := k.Count("mutex confirm") - batches[i]
-		t.Logf("node %d: %d renewals in %d pipelines", i, renewals, batches)
-		check.That(t, batches <= renewals/4, "node %d: %d renewals in %d pipelines, want fewer", i, renewals, batches)
-	}
-}
-
 // TestQuorumFullPool: a node that refuses a slot names one of the holders, and does not read all of them for
 // that.
 func TestQuorumFullPool(t *testing.T) {

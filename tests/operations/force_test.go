@@ -176,19 +176,6 @@ func TestForceNotesAreBounded(t *testing.T) {
 	}
 }
 
-// TestForceReleaseRefusesABadReason before it takes anything.
-func TestForceReleaseRefusesABadReason(t *testing.T) {
-	t.Parallel()
-	_, c := locktest.Start(t, help.Sluggish())
-	l := locktest.Lock(t, c.Mutex("a"))
-	for _, reason := range []string{"a\nb", strings.Repeat("x", 257), "\xff"} {
-		if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Reason: reason}); !errors.Is(err, redlatch.ErrInvalid) {
-			t.Errorf("ForceRelease with the reason %.10q = %v, want ErrInvalid", reason, err)
-		}
-	}
-	locktest.Release(t, l)
-}
-
 // TestQuorumForcedLossTellsByWhom: a holder that listens is told by the message. One that does not
 // is told by no node that counts, and does not guess.
 func TestQuorumForcedLossTellsByWhom(t *testing.T) {
