@@ -22,8 +22,7 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
-// The key "value" is what a lock protects. Its guard is in the same server.
-
+// guarded connects to the server whose key "value" is what a lock protects. Its guard is there, too.
 func guarded(url string) (conn.Conn, error) {
 	o, err := rueidis.ParseURL(url)
 	if err != nil {
