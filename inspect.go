@@ -234,8 +234,8 @@ type NodeState string
 // NodeVotes; each step is made by the clients that meet it.
 const (
 	NodeVotes  NodeState = "votes"  // it votes
-	NodeNew    NodeState = "new"    // no client has used it for this kind
-	NodeForgot NodeState = "forgot" // it was restarted or lost its data, and no client has met it since
+	NodeNew    NodeState = "new"    // no client has used it for this kind, or it has lost all its data
+	NodeForgot NodeState = "forgot" // it was restarted, and no client has met it since
 	NodeRests  NodeState = "rests"  // it waits until all that it may have forgotten has ended
 	NodeRested NodeState = "rested" // it votes when a client next tells it the tokens of the others
 )
