@@ -10,10 +10,8 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/memory"
 )
 
 // TestCountDownWithoutACount: what was never set, or is gone, is an error, and never a zero.
@@ -87,79 +85,6 @@ func TestCountDownBadInput(t *testing.T) {
 	}
 	check.OK(t, "CloseLeaving", locktest.CloseLeaving(c))
 	check.Error(t, "Await of a closed client", d.Await(t.Context()), redlatch.ErrClosed)
-}
-
-// TestCountDownAmongOtherKinds: a name is of one kind, also while there is nothing but a line.
-func TestCountDownAmongOtherKinds(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Unhurried())
-	wantRefused := func(name string) {
-		t.Helper()
-		d := c.CountDownLatch(name)
-		_, setting := d.TrySetCount(t.Context(), 1, 0)
-		_, counting := d.CountDown(t.Context())
-		for _, err := range []error{setting, counting, d.Await(t.Context()), d.Delete(t.Context())} {
-			check.That(t, errors.Is(err, redlatch.ErrWrongKind), "of a name that is a %s: %v, want ErrWrongKind", name, err)
-		}
-	}
-	for i, l := range kindtest.Locks(c, "") {
-		check.OK(t, l.Kind, check.ErrorOf(l.Try(t.Context())))
-		wantRefused(l.Name)
-		l = kindtest.Locks(c, "counted ")[i]
-		help.SetCount(t, c.CountDownLatch(l.Name), 1)
-		check.Error(t, fmt.Sprintf("a %s with the name of a countdown", l.Kind), check.ErrorOf(l.Try(t.Context())), redlatch.ErrWrongKind)
-		help.WantCount(t, c.CountDownLatch(l.Name), 1)
-	}
-	s.Do("SET", locktest.StateKey("text"), "x")
-	wantRefused("text")
-	s.Do("ZADD", locktest.StateKey("zset"), "1", "x")
-	wantRefused("zset")
-	help.SetCount(t, c.CountDownLatch("d"), 1)
-	check.Error(t, "Available of a countdown", check.ErrorOf(c.Semaphore("d", 1).Available(t.Context())), redlatch.ErrWrongKind)
-	check.Error(t, "ForceRelease of a countdown", check.ErrorOf(c.ForceRelease(t.Context(), "d", redlatch.ForceOptions{})), redlatch.ErrNotHeld)
-	var kinds []string
-	for info, err := range c.List(t.Context(), redlatch.ListOptions{Pattern: "d*"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		kinds = append(kinds, fmt.Sprint(info.Name, " ", info.Kind, " ", info.Count, " of ", info.Size))
-	}
-	check.That(t, len(kinds) == 1 && kinds[0] == "d countdown 1 of 1", "List shows %q, want the countdown", kinds)
-}
-
-// TestCountDownWhereNobodyLivesInLine: neither the tickets of the dead nor that of a yield keep a name
-// from a countdown. The ticket of a waiter that lives does.
-func TestCountDownWhereNobodyLivesInLine(t *testing.T) {
-	t.Parallel()
-	for _, dead := range []bool{true, false} {
-		t.Run(fmt.Sprint("dead ", dead), func(t *testing.T) {
-			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *memory.Server) {
-				c, other := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
-				yields := c.Mutex("d").With(redlatch.LockOptions{Yield: redlatch.Yield{Every: 1, For: 10 * time.Second}})
-				held := check.Value(yields.TryLock(t.Context())).OK(t)
-				ctx, giveUp := context.WithCancel(t.Context())
-				result := help.GoLock(ctx, other.Mutex("d"))
-				locktest.InLine(t, s, "d", 1)
-				gone := giveUp
-				if dead {
-					s.Do("DEL", locktest.StateKey("d"))
-					gone = func() { s.Cut(other) }
-				} else {
-					locktest.Release(t, held)
-				}
-				d := c.CountDownLatch("d")
-				check.Error(t, "TrySetCount while a waiter lives", check.ErrorOf(d.TrySetCount(t.Context(), 1, 0)), redlatch.ErrWrongKind)
-				gone()
-				time.Sleep(time.Second)
-				check.Error(t, "Delete", d.Delete(t.Context()), redlatch.ErrNotSet)
-				help.SetCount(t, d, 1)
-				help.CountDown(t, d, 0)
-				giveUp()
-				help.AwaitError(t, result)
-			})
-		})
-	}
 }
 
 // TestCountDownGivenUp: a waiter that gives up, or whose client is closed, leaves nothing behind,

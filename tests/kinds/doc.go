@@ -1,12 +1,11 @@
 // Package kinds tests what each kind of lock is for, and the options that change how it is held or
-// waited for: bad input, order, and random operations compared with a model.
+// waited for: bad input, order, and what is left behind.
 //
 // # Which file is about which hazard
 //
 //	countdown       a count that is counted twice, or waited for after its zero; what is gone taken for zero
 //	election        an observer that misses a change; a leader that spins; a job that runs twice in its window
 //	kinds           bad input, deadlocks with oneself, tokens that repeat, functions that run without the lock
-//	kinds_property  each kind: random operations, compared with a model (rapid)
 //	line            a line that is forgotten while it is used, or full of the dead; a line longer than it may be
 //	linger          a lock that its client keeps, though others want it; a holder that is not told of waiters
 //	minhold         a lock that opens too early; a lease of its own length, shortened by what is late

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -14,30 +13,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
-	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
-
-// TestObserveKnowsTheProcess: an observer that looks as soon as there is a new leader finds out
-// which process that is.
-func TestObserveKnowsTheProcess(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	leaders := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Election("e").Observe(ctx)
-	for range 20 {
-		c := check.Value(redlatch.Open(t.Context(), s.URL(), help.Brisk(help.Lasting))).OK(t)
-		term := check.Value(c.Election("e").Campaign(t.Context(), "")).OK(t)
-		p := help.Receive(t, leaders, "who leads")
-		for p.Term != term.Token() {
-			p = help.Receive(t, leaders, "who leads")
-		}
-		check.That(t, p.Process.PID == os.Getpid() && p.Process.Host != "", "the leader is %+v, want process %d on this host", p.Process, os.Getpid())
-		locktest.Release(t, term)
-		check.OK(t, "CloseLeaving", locktest.CloseLeaving(c))
-	}
-}
 
 // TestObserveIgnoresLateConfirmations has a connection over which each subscription fails, and tells
 // only afterwards that it was confirmed. The observer must not take that for the next one, to which
@@ -248,32 +225,6 @@ func TestProclaimByTheLeader(t *testing.T) {
 	})
 }
 
-// TestProclaimMeetsMishaps: whatever happens to its requests, Proclaim tells of success only if the
-// value is there, and the next one puts things right.
-func TestProclaimMeetsMishaps(t *testing.T) {
-	trial.EachMishap(t, trial.Mishaps(), []wire.Hits{wire.First, wire.FirstTwo, wire.Every}, func(r *trial.Trial, m wire.Mishap, h wire.Hits) {
-		e := r.Near.Election(r.Name)
-		term := help.InsistLock(r, func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, "one") })
-		r.Harm(m, h)
-		err := e.Proclaim(locktest.Within(r, locktest.Patience), term, "two")
-		r.Heal()
-		r.WantUnknown("Proclaim", err, m)
-		if err == nil {
-			wantValue(r, r.Far, r.Name, "two")
-		}
-		help.Insist(r, "Proclaim with nothing in its way", func() (struct{}, error) {
-			return struct{}{}, e.Proclaim(locktest.Within(r, locktest.Patience), term, "three")
-		})
-		help.Insist(r, "Extend", func() (struct{}, error) { // whatever was late is there by now
-			return struct{}{}, term.Extend(locktest.Within(r, locktest.Patience))
-		})
-		wantValue(r, r.Far, r.Name, "three")
-		r.WantTTLs()
-		help.InsistRelease(r, term)
-		r.WantNothingLeft()
-	})
-}
-
 // TestJobThatFails: a run that failed or panicked uses its window up as any other.
 func TestJobThatFails(t *testing.T) {
 	t.Parallel()
@@ -289,30 +240,6 @@ func TestJobThatFails(t *testing.T) {
 		_, _ = c.Job("panics", hourly).Do(t.Context(), func(context.Context, *redlatch.Lease) error { panic("so it does") })
 	}()
 	check.That(t, !help.RunJob(t, c.Job("panics", hourly), nil), "another run in the window of one that panicked")
-}
-
-// TestJobOfAProcessThatDied: its lease ends, and the window goes on.
-func TestJobOfAProcessThatDied(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		dead, process := wire.OpenMortal(t, s.Conn(), help.Brisk(time.Second))
-		other := s.Client(t, help.Brisk(help.Lasting))
-		began, over := make(chan struct{}), make(chan error, 1)
-		go func() {
-			_, err := trial.Hourly(dead, "a").Do(t.Context(), func(ctx context.Context, _ *redlatch.Lease) error {
-				close(began)
-				<-ctx.Done()
-				return nil
-			})
-			over <- err
-		}()
-		<-began
-		check.That(t, !help.RunJob(t, trial.Hourly(other, "a"), nil), "a run beside another")
-		process.Kill()
-		check.Error(t, "Do", <-over, redlatch.ErrNotHeld)
-		time.Sleep(time.Second) // the lease of the dead process is over in Redis, too
-		check.That(t, !help.RunJob(t, trial.Hourly(other, "a"), nil), "a second run in the window")
-	})
 }
 
 // TestObserveInAnOutage: nothing is told as long as nothing is known.

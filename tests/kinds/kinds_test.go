@@ -23,31 +23,6 @@ func TestWithOwnerHidesNoDeadlock(t *testing.T) {
 	locktest.Release(t, held)
 }
 
-// TestOwnersInsideGoPastTheLine: an owner that enters again, and a reader that reads once more,
-// would otherwise wait for those who wait for them.
-func TestOwnersInsideGoPastTheLine(t *testing.T) {
-	t.Parallel()
-	s, c, other := locktest.StartTwo(t, help.Sluggish())
-	for name, l := range map[string]struct {
-		enter, wait func(context.Context) (*redlatch.Lease, error)
-	}{
-		"reentrant": {c.ReentrantMutex("reentrant").TryLock, other.ReentrantMutex("reentrant").Lock},
-		"reader":    {c.RWMutex("reader").TryRLock, other.RWMutex("reader").Lock},
-	} {
-		first := check.Value(l.enter(t.Context())).OK(t)
-		next := help.GoAcquire(func() (*redlatch.Lease, error) { return l.wait(t.Context()) })
-		locktest.InLine(t, s, name, 1)
-		second, err := l.enter(first.Context())
-		if err != nil {
-			t.Errorf("%s: entering again with somebody in line = %v, want a lease", name, err)
-		} else {
-			locktest.Release(t, second)
-		}
-		locktest.Release(t, first)
-		locktest.Release(t, help.Await(t, next))
-	}
-}
-
 // TestBadInput is refused before anything is sent. So are options under which a client cannot keep a
 // lock, or not for so long.
 func TestBadInput(t *testing.T) {
@@ -89,27 +64,6 @@ func TestBadInput(t *testing.T) {
 	if got := s.Do("KEYS", "redlatch:a*"); got != "" {
 		t.Errorf("keys %q are there", got)
 	}
-}
-
-// TestTokensOfAnotherKindGrowOverEverything: a mutex that is free gets its token in another way than
-// all else.
-func TestTokensOfAnotherKindGrowOverEverything(t *testing.T) {
-	t.Parallel()
-	help.TokensGrow(t, func(c *redlatch.Client) *redlatch.Lease {
-		return check.Value(c.RWMutex("a").Lock(locktest.Within(t, locktest.Patience))).OK(t)
-	})
-}
-
-// TestForceReleaseMakesTheOldTokenStale: a force-release lets nobody in by itself, and still the
-// old holder's writes must be refused.
-func TestForceReleaseMakesTheOldTokenStale(t *testing.T) {
-	t.Parallel()
-	_, a, b := locktest.StartTwo(t, help.Sluggish())
-	token := locktest.Lock(t, a.Mutex("a")).Token()
-	before := check.Value(b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})).OK(t)
-	check.Equal(t, before.Token, token, "the token before")
-	after := check.Value(b.Inspect(t.Context(), "a")).OK(t)
-	check.That(t, after.Token > token && len(after.Holders) == 0, "Inspect = %+v, want nobody inside and a token above %d", after, token)
 }
 
 // tryDo is TryDo of a kind. f is given the lease's context and whether the lease is held.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,56 +18,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
-
-// TestBusyLineIsKept: a line is gone an hour after the last heartbeat. Where everybody is served
-// before a heartbeat is due, and the line is never empty, nobody kept it: after an hour it was
-// deleted under those who waited.
-func TestBusyLineIsKept(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		l := help.LockOf(locktest.Open(t, s.URL(), help.InOrder(help.Sluggish())), kind)
-		held := help.Enter(t, l)
-		next := help.GoEnter(t.Context(), l)
-		locktest.InLine(t, s, l.Name, 1)
-		for _, key := range []string{help.QueueKey(l.Name), help.ClientsKey(l.Name)} {
-			s.Do("PEXPIRE", key, "60000") // an hour is nearly over
-		}
-		for range 3 {
-			behind := help.GoEnter(t.Context(), l)
-			locktest.InLine(t, s, l.Name, 2)
-			locktest.Release(t, held)
-			held, next = help.Await(t, next), behind
-		}
-		for _, key := range []string{help.QueueKey(l.Name), help.ClientsKey(l.Name)} {
-			if ms, err := strconv.Atoi(s.Do("PTTL", key)); err != nil || ms < 600_000 {
-				t.Errorf("PTTL %s = %d ms, %v, want more again than a minute: the line is in use", key, ms, err)
-			}
-		}
-		locktest.Release(t, held)
-		locktest.Release(t, help.Await(t, next))
-		help.WantNothingLeft(t, s, l.Name)
-	})
-}
-
-// TestClientsThatLeftAreForgotten: the addresses of clients that waited once were kept for as long
-// as a line was not empty. The next client that comes clears them away.
-func TestClientsThatLeftAreForgotten(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		one, other := locktest.Open(t, s.URL(), help.InOrder(help.Sluggish())), locktest.Open(t, s.URL(), help.InOrder(help.Sluggish()))
-		held := help.Enter(t, help.LockOf(one, kind))
-		first := help.GoEnter(t.Context(), help.LockOf(one, kind))
-		locktest.InLine(t, s, held.Name(), 1)
-		s.Do("EVAL", "for i = 1, 300 do redis.call('ZADD', KEYS[1], i, 'address' .. i) end", "1", help.ClientsKey(held.Name()))
-		second := help.GoEnter(t.Context(), help.LockOf(other, kind))
-		locktest.InLine(t, s, held.Name(), 2)
-		if n := s.Do("ZCARD", help.ClientsKey(held.Name())); n != "2" {
-			t.Errorf("%s clients are remembered, want the 2 that wait", n)
-		}
-		locktest.Release(t, held)
-		locktest.Release(t, help.Await(t, first))
-		locktest.Release(t, help.Await(t, second))
-		help.WantNothingLeft(t, s, held.Name())
-	})
-}
 
 // manyDie puts n tickets at the head of a mutex's line whose clients were killed: long ago, or just
 // now, so that they are believed alive and nobody hears them.
@@ -201,58 +150,6 @@ func TestEveryKindFullLine(t *testing.T) {
 	})
 }
 
-// TestEveryKindFullOfTheDead: waiters that died take no place in line, also those behind a living
-// one; and a newcomer that is refused leaves the line as it is.
-func TestEveryKindFullOfTheDead(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		c := locktest.Open(t, s.URL(), crowded(help.Sluggish(), 3))
-		l := help.LockOf(c, kind)
-		held := help.Enter(t, l)
-		first := help.GoEnter(t.Context(), l)
-		locktest.InLine(t, s, l.Name, 1)
-		arg := strings.Split(s.Do("ZRANGE", help.QueueKey(l.Name), "0", "0"), "\t")[3]
-		for i := range 2 { // of a client that never listened
-			s.Do("ZADD", help.QueueKey(l.Name), strconv.FormatInt(time.Now().Add(time.Duration(i)*time.Millisecond).UnixMicro(), 10),
-				fmt.Sprintf("H%s\t{redlatch:gone}:grants\t1000\t%s\trl-gone-%d", l.Kind, arg, i))
-		}
-		s.Do("ZADD", help.ClientsKey(l.Name), strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), "{redlatch:gone}:grants")
-		second := help.GoEnter(t.Context(), l)
-		locktest.Eventually(t, "the dead have left the line to two of the living", func() bool {
-			owners := locktest.Line(s, l.Name)
-			return len(owners) == 2 && !slices.ContainsFunc(owners, func(o string) bool { return strings.HasPrefix(o, "rl-gone") })
-		})
-		third := help.GoEnter(t.Context(), l)
-		locktest.InLine(t, s, l.Name, 3)
-		wantLineFull(t, help.AwaitError(t, help.GoEnter(t.Context(), l)))
-		locktest.InLine(t, s, l.Name, 3)
-		locktest.Release(t, held)
-		for _, result := range []<-chan help.Outcome{first, second, third} {
-			locktest.Release(t, help.Await(t, result))
-		}
-		help.WantNothingLeft(t, s, l.Name)
-	})
-}
-
-// TestLostReplyToTheLastPlace: the resend of a request for the last place finds its own ticket and
-// is not refused.
-func TestLostReplyToTheLastPlace(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		over := wire.Dial(t, s.Addr())
-		t.Cleanup(func() { _ = over.Close() })
-		link := &wire.Lossy{Conn: over, Hits: wire.None}
-		c := wire.Wrap(t, link, crowded(help.Sluggish(), 1))
-		help.Hearing(t, s, c)
-		held := help.Enter(t, help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind))
-		link.Harm(wire.Unheard, wire.First)
-		result := help.GoEnter(t.Context(), help.LockOf(c, kind))
-		locktest.Eventually(t, "the request was sent twice", func() bool { return link.Requests() > 1 })
-		locktest.InLine(t, s, held.Name(), 1)
-		locktest.Release(t, held)
-		locktest.Release(t, help.Await(t, result))
-		help.WantNothingLeft(t, s, held.Name())
-	})
-}
-
 // TestRestoredLineMayBeFull: waiters that had a place get it back when the server has lost the
 // line, though they ask one after the other and others wait by then.
 func TestRestoredLineMayBeFull(t *testing.T) {
@@ -330,31 +227,4 @@ func TestFullLineSendsNothingElse(t *testing.T) {
 	help.AwaitFree(t, s, "0")
 	locktest.Release(t, held)
 	locktest.Release(t, help.Await(t, next))
-}
-
-// TestMaxWaitersInAMixedLine: readers and writers count alike, whatever their own bound.
-func TestMaxWaitersInAMixedLine(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c, other := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
-		bounded := func(n int) *redlatch.RWMutex { return other.RWMutex("a").With(redlatch.LockOptions{MaxWaiters: n}) }
-		held := check.Value(c.RWMutex("a").Lock(t.Context())).OK(t)
-		var waits []<-chan help.Outcome
-		for i, acquire := range []func(context.Context) (*redlatch.Lease, error){
-			bounded(1).RLock, bounded(2).RLock, c.RWMutex("a").Lock, bounded(4).Lock, bounded(5).RLock,
-		} {
-			for _, full := range []func(context.Context) (*redlatch.Lease, error){bounded(max(i, 1)).RLock, bounded(max(i, 1)).Lock} {
-				if i > 0 {
-					check.Error(t, fmt.Sprintf("an acquisition behind %d waiters", i), check.ErrorOf(full(t.Context())), redlatch.ErrLineFull)
-				}
-			}
-			waits = append(waits, help.GoAcquire(func() (*redlatch.Lease, error) { return acquire(t.Context()) }))
-			locktest.InLine(t, s, "a", i+1)
-		}
-		locktest.Release(t, held)
-		for _, next := range waits {
-			locktest.Release(t, help.Await(t, next))
-		}
-		help.WantNothingLeft(t, s, "a")
-	})
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -17,7 +16,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
-	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // lingering are options with which a lock stays with its client for all of a test, unless another
@@ -441,70 +439,6 @@ func TestWantedIsPushed(t *testing.T) {
 	})
 }
 
-// TestWantedBesideTheDead: a waiter that was killed in line is none, and hides none behind it. The wish
-// of a holder that was killed keeps that of another from no word.
-func TestWantedBesideTheDead(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		far, near := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
-		name := help.LockOf(near, kind).Name
-		for _, behind := range []bool{false, true} {
-			l := help.Enter(t, help.LockOf(near, kind))
-			c, process := wire.OpenMortal(t, s.Conn(), help.Sluggish())
-			dies := help.GoEnter(t.Context(), help.LockOf(c, kind))
-			locktest.InLine(t, s, name, 1)
-			var next <-chan help.Outcome
-			if behind {
-				next = help.GoEnter(t.Context(), help.LockOf(far, kind))
-				locktest.InLine(t, s, name, 2)
-			}
-			synctest.Wait() // its subscription is up
-			process.Kill()
-			synctest.Wait()
-			wanted := l.Wanted()
-			synctest.Wait()
-			if !behind {
-				wantOpen(t, wanted, "by a process that was killed")
-				next = help.GoEnter(t.Context(), help.LockOf(far, kind))
-			}
-			help.Receive(t, wanted, "the word of a live waiter")
-			locktest.Release(t, l)
-			locktest.Release(t, help.Await(t, next))
-			_ = locktest.CloseLeaving(c)
-			help.AwaitError(t, dies)
-			help.WantNothingLeft(t, s, name)
-		}
-	})
-	t.Run("holders", func(t *testing.T) {
-		memory.Run(t, func(t *testing.T, s *memory.Server) {
-			near, far := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
-			c, process := wire.OpenMortal(t, s.Conn(), help.Brisk(time.Second))
-			for _, dead := range []bool{true, false} {
-				from := near
-				if dead {
-					from = c
-				}
-				reader := check.Value(from.RWMutex("rw").RLock(t.Context())).OK(t)
-				one := permit(t, from.Semaphore("s", 2))
-				reader.Wanted()
-				one.Wanted()
-				synctest.Wait()
-				if dead {
-					process.Kill()
-					continue
-				}
-				writer := help.GoAcquire(func() (*redlatch.Lease, error) { return far.RWMutex("rw").Lock(t.Context()) })
-				both := help.GoAcquire(func() (*redlatch.Lease, error) { return far.Semaphore("s", 2).Acquire(t.Context(), 2) })
-				for l, next := range map[*redlatch.Lease]<-chan help.Outcome{reader: writer, one: both} {
-					help.Receive(t, l.Wanted(), "the word of a waiter")
-					locktest.Release(t, l)
-					locktest.Release(t, help.Await(t, next)) // when the lease of the dead has ended
-					help.WantNothingLeft(t, s, l.Name())
-				}
-			}
-		})
-	})
-}
-
 // TestWantedByItsOwnProcess: goroutines of the same client count, also those that send nothing to
 // Redis, whether they come before or after the holder asks.
 func TestWantedByItsOwnProcess(t *testing.T) {
@@ -534,19 +468,6 @@ func TestWantedByItsOwnProcess(t *testing.T) {
 func permit(t *testing.T, s *redlatch.Semaphore) *redlatch.Lease {
 	t.Helper()
 	return check.Value(s.Acquire(locktest.Within(t, locktest.Patience), 1)).OK(t)
-}
-
-// TestWantedOfALockWithoutAnExpiry: an operator has taken the expiry from a lock. That its holder asks
-// to be told of waiters changes nothing about it.
-func TestWantedOfALockWithoutAnExpiry(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Sluggish())
-	l := locktest.Lock(t, c.Mutex("a"))
-	s.Do("PERSIST", locktest.StateKey("a"))
-	l.Wanted()
-	locktest.Eventually(t, "the wish is noted", func() bool { return s.Do("EXISTS", help.ClientsKey("a")) == "1" })
-	check.Equal(t, s.Do("GET", locktest.StateKey("a")), l.Owner(), "the lock has the owner")
-	locktest.Release(t, l)
 }
 
 // TestWantedIsForThoseThatAsk: where no holder has asked, a waiter publishes nothing. A holder is

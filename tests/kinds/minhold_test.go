@@ -216,34 +216,6 @@ func TestSemaphoreBoundsHowOften(t *testing.T) {
 	help.WantNothingLeft(t, s, "a")
 }
 
-// TestReentrantIsShutByItsLastEntry: also for its own owner.
-func TestReentrantIsShutByItsLastEntry(t *testing.T) {
-	t.Parallel()
-	_, c := locktest.Start(t, holding(help.Sluggish(), longHold))
-	ctx, m := redlatch.WithOwner(t.Context(), "me"), c.ReentrantMutex("a")
-	first := check.Value(m.TryLock(ctx)).OK(t)
-	token := first.Token()
-	second := check.Value(m.TryLock(ctx)).OK(t)
-	locktest.Release(t, first)
-	third := check.Value(m.TryLock(ctx)).From(t, "TryLock by the owner that is inside")
-	locktest.Release(t, second)
-	locktest.Release(t, third)
-	check.Error(t, "TryLock by its last owner", check.ErrorOf(m.TryLock(ctx)), redlatch.ErrTaken)
-	wantShut(t, c, kindtest.Lock{Kind: "reentrant", Name: "a", Try: m.TryLock}, token, longHold)
-}
-
-// TestReadersThatAreShut keep writers out and no reader.
-func TestReadersThatAreShut(t *testing.T) {
-	t.Parallel()
-	_, c := locktest.Start(t, help.Sluggish())
-	m := c.RWMutex("a").With(redlatch.LockOptions{MinHold: longHold})
-	for range 2 {
-		l := check.Value(m.TryRLock(t.Context())).OK(t)
-		locktest.Release(t, l)
-	}
-	check.Error(t, "TryLock", check.ErrorOf(m.TryLock(t.Context())), redlatch.ErrTaken)
-}
-
 // TestOfficeThatIsShut has no leader, and those who observe are told at once.
 func TestOfficeThatIsShut(t *testing.T) {
 	t.Parallel()
@@ -259,20 +231,6 @@ func TestOfficeThatIsShut(t *testing.T) {
 		t.Errorf("the leader is %+v, want none", p)
 	}
 	check.Error(t, "Leader", check.ErrorOf(e.Leader(t.Context())), redlatch.ErrNotHeld)
-}
-
-// TestFullServerShuts: it needs no memory that a full server does not have.
-func TestFullServerShuts(t *testing.T) {
-	eachShutKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		c, other := locktest.Open(t, s.URL(), holding(help.Sluggish(), longHold)), locktest.Open(t, s.URL(), help.Sluggish())
-		help.UseOnce(t, help.LockOf(other, kind))
-		held := help.Enter(t, help.LockOf(c, kind))
-		token := held.Token()
-		mend := help.FillMemory(t, s)
-		locktest.Release(t, held)
-		mend()
-		wantShut(t, other, help.LockOf(other, kind), token, longHold)
-	})
 }
 
 // TestMinHoldIsRefused where it means nothing, unless it is taken away again.
@@ -361,30 +319,6 @@ func TestExtendToLessThanTheTTL(t *testing.T) {
 	})
 }
 
-// TestExtendToAndTheWatchdog: it goes on as often as before, shortens nothing, and finds out that
-// the lease was deleted.
-func TestExtendToAndTheWatchdog(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		const ttl = 600 * time.Millisecond
-		o, seen := help.Watched(help.Brisk(ttl))
-		c := s.Client(t, o)
-		l := locktest.Lock(t, c.Mutex("a"))
-		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), time.Hour))
-		extended := len(seen.Of(redlatch.EventExtended, "a"))
-		const thirds = 30
-		time.Sleep(thirds * ttl / 3)
-		// Each is due after a third of the TTL, less a hundredth and 2 ms, give or take a tenth.
-		if n := len(seen.Of(redlatch.EventExtended, "a")) - extended; n < thirds*8/10 || n > thirds*12/10 {
-			t.Errorf("the watchdog extended %d times in %d thirds of the TTL, want as often as before", n, thirds)
-		}
-		wantLength(t, c, l, time.Hour-time.Minute-11*ttl, time.Hour-10*ttl)
-		s.Lose("a")
-		lost := help.WantLost(t, l)
-		check.That(t, lost.Reason == redlatch.LossDeleted, "lost for the reason %v, want LossDeleted", lost.Reason)
-	})
-}
-
 // TestExtendToOutlastsAnOutage: while Redis is silent for longer than the TTL the lease is held,
 // and it is released afterwards.
 func TestExtendToOutlastsAnOutage(t *testing.T) {
@@ -465,24 +399,4 @@ func TestExtendToIsRefused(t *testing.T) {
 	}
 	check.Nil(t, "ExtendTo within MaxHold", bounded.ExtendTo(ctx, 30*time.Second))
 	locktest.Release(t, bounded)
-}
-
-// TestLateCopyOfSeveralShortensNothing: the request that acquired several mutexes arrives once more, after
-// their leases were made longer.
-func TestLateCopyOfSeveralShortensNothing(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c, late := wire.OpenStraggling(t, s, manual())
-	far := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-	late.Keep("multi")
-	all := check.Value(c.MultiMutex("a", "b").Lock(t.Context())).OK(t)
-	for _, l := range all.Leases() {
-		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), time.Hour))
-		wantLength(t, far, l, 59*time.Minute, time.Hour)
-	}
-	late.Deliver(t)
-	for _, l := range all.Leases() {
-		wantLength(t, far, l, 59*time.Minute, time.Hour)
-	}
-	check.Nil(t, "Release", all.Release(t.Context()))
 }

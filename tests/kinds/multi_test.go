@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,40 +45,6 @@ func TestMultiTakesOneRequest(t *testing.T) {
 	if err := l.Release(t.Context()); err != nil || l.Held() || l.Context().Err() == nil {
 		t.Errorf("Release = %v, held %t, context %v", err, l.Held(), l.Context().Err())
 	}
-	help.WantNothingLeft(t, s, "a", "b", "c")
-}
-
-// TestMultiDoesNotDeadlock: many lock the same names, given in all orders, beside others who lock
-// one of them. All get their turns.
-func TestMultiDoesNotDeadlock(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	var work sync.WaitGroup
-	inside := map[string]*atomic.Int64{"a": {}, "b": {}, "c": {}}
-	use := func(names ...string) {
-		for _, name := range names {
-			check.Equal(t, inside[name].Add(1), 1, "inside %s", name)
-		}
-		for _, name := range names {
-			inside[name].Add(-1)
-		}
-	}
-	for i, names := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a"}, {"c", "a"}} {
-		c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-		work.Go(func() {
-			for range 25 {
-				err := c.MultiMutex(names...).Do(locktest.Within(t, locktest.Patience), func(context.Context, *redlatch.MultiLease) error {
-					use(names...)
-					return nil
-				})
-				check.Nil(t, fmt.Sprintf("Do with %q", names), err)
-				one := names[i%len(names)]
-				err = c.Mutex(one).Do(locktest.Within(t, locktest.Patience), func(context.Context, *redlatch.Lease) error { use(one); return nil })
-				check.Nil(t, fmt.Sprintf("Do with %q", one), err)
-			}
-		})
-	}
-	work.Wait()
 	help.WantNothingLeft(t, s, "a", "b", "c")
 }
 

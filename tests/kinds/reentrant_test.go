@@ -6,44 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/protocol/keys"
-	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchrueidis"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
-
-// TestEntryInLineWhoseOwnerComesIn has two entries of one owner wait, with a waiter of another owner
-// between them. When the first is let in, the second must not wait for the one before it: that
-// waits for the owner, who may wait for the second. A failover makes such a line by itself, where
-// the new master does not know that the owner was inside.
-func TestEntryInLineWhoseOwnerComesIn(t *testing.T) {
-	t.Parallel()
-	s, holder := locktest.Start(t, help.Attentive())
-	first := check.Value(holder.ReentrantMutex("a").Lock(t.Context())).OK(t)
-	one, other := locktest.Open(t, s.URL(), help.Attentive()), locktest.Open(t, s.URL(), help.Attentive())
-	enter := func(ctx context.Context, c *redlatch.Client, waiting int) <-chan help.Outcome {
-		result := help.GoAcquire(func() (*redlatch.Lease, error) { return c.ReentrantMutex("a").Lock(ctx) })
-		locktest.InLine(t, s, "a", waiting)
-		return result
-	}
-	owner := redlatch.WithOwner(locktest.Within(t, locktest.Patience), "workflow 7")
-	outer, between, inner := enter(owner, one, 1), enter(t.Context(), other, 2), enter(owner, one, 3)
-	locktest.Release(t, first)
-	a, b := help.Await(t, outer), help.Await(t, inner)
-	check.That(t, a.Token() == b.Token(), "the tokens are %d and %d, want them equal: it is one owner", a.Token(), b.Token())
-	locktest.Release(t, a)
-	locktest.Release(t, b)
-	locktest.Release(t, help.Await(t, between))
-}
 
 // TestEntryInLineFollowsItsOwner: the same line, and no heartbeat passes before the second entry is let in: its
 // client knows that the owner is inside.
@@ -68,26 +39,6 @@ func TestEntryInLineFollowsItsOwner(t *testing.T) {
 		locktest.Release(t, b)
 		locktest.Release(t, help.Await(t, between))
 	})
-}
-
-// TestEntryThatDiedIsNotCounted for ever, but until another entry leaves.
-func TestEntryThatDiedIsNotCounted(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Brisk(help.Lasting))
-	enter := func(ttl time.Duration) *redlatch.Lease {
-		t.Helper()
-		return check.Value(c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).Lock(redlatch.WithOwner(t.Context(), "me"))).OK(t)
-	}
-	enter(time.Minute)
-	dies := s.Do("HKEYS", help.InsideKey("a"))
-	leaves := enter(10 * time.Minute)
-	enter(20 * time.Minute)
-	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "3", "count")
-	s.Do("HSET", help.InsideKey("a"), dies, "1\tme") // an entry of a lease that has ended
-	locktest.Release(t, leaves)
-	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "1", "count: one left, one died")
-	check.Nil(t, "ForceRelease of all entries of an owner", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "me"})))
-	help.WantNothingLeft(t, s, "a")
 }
 
 // TestReentryOnAServer: two clients that share an owner by name have one entry each, however often
@@ -163,30 +114,6 @@ func TestReleaseTwiceAtOnce(t *testing.T) {
 	locktest.Release(t, outer)
 }
 
-// TestLateEntryBesideItsOwner: the request of an entry arrives once more when its lease has ended,
-// and its owner is inside by another entry. It must enter again: if it were told to wait, its owner
-// would wait for itself.
-func TestLateEntryBesideItsOwner(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Brisk(help.Lasting))
-	m := c.ReentrantMutex("a")
-	ctx := redlatch.WithOwner(t.Context(), "me")
-	outer := check.Value(m.Lock(ctx)).OK(t)
-	over := check.Value(redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}})).OK(t)
-	defer over.Close()
-	set := check.Value(keys.Of("redlatch:", "a")).OK(t)
-	const brief = 50 * time.Millisecond
-	request := script.Request{Owner: script.Owner(c.ID(), 1000), TTL: brief, FenceTTL: help.Lasting, Param: "0:me"}
-	for _, when := range []string{"first", "late"} {
-		r := over.Eval(t.Context(), script.Reentrant.Acquire(set, request))[0]
-		check.Must(t, r.Err == nil, "%s request: %v", when, r.Err)
-		got, err := script.ParseAcquire(r.Reply)
-		check.That(t, err == nil && got.Inside && got.Token == outer.Token(), "%s request = %+v, %v, want it inside with token %d", when, got, err, outer.Token())
-		help.Rest(t.Context(), 2*brief) // by Redis' clock its lease has ended
-	}
-	locktest.Release(t, outer)
-}
-
 // TestWriterWaitsForADeadReaderNoLongerThanItsTTL while another reader lives on and leaves.
 func TestWriterWaitsForADeadReaderNoLongerThanItsTTL(t *testing.T) {
 	t.Parallel()
@@ -202,27 +129,4 @@ func TestWriterWaitsForADeadReaderNoLongerThanItsTTL(t *testing.T) {
 	check.OK(t, "CloseLeaving", locktest.CloseLeaving(dead))
 	locktest.Release(t, alive)
 	locktest.Release(t, help.Await(t, result))
-}
-
-// TestReaderThatOutlivesItsWriter: a writer reads as well, and its lease on writing expires. Others
-// may then read.
-func TestReaderThatOutlivesItsWriter(t *testing.T) {
-	t.Parallel()
-	s, c, other := locktest.StartTwo(t, help.Sluggish())
-	writer := check.Value(c.RWMutex("a").Lock(t.Context())).OK(t)
-	reader := check.Value(c.RWMutex("a").RLock(writer.Context())).OK(t)
-	s.Do("ZADD", locktest.StateKey("a"), "XX", "1", writer.Owner()) // whose time is over
-	_ = writer.Extend(t.Context())
-	_ = help.WantLost(t, writer)
-	var beside *redlatch.Lease
-	locktest.Eventually(t, "another reads, too", func() bool {
-		var err error
-		beside, err = other.RWMutex("a").TryRLock(t.Context())
-		return err == nil
-	})
-	if inside := s.Do("ZCARD", locktest.StateKey("a")); inside != "3" { // two and the mark
-		t.Errorf("%s members are in the lock, want 3", inside)
-	}
-	locktest.Release(t, reader)
-	locktest.Release(t, beside)
 }

@@ -144,6 +144,7 @@ func kindSteps(k *script.Kind) []vectorStep {
 			From: a, Address: vectorAddress("A"), Note: `{"by":{"host":"h","pid":1,"program":"p"}}`, Remember: time.Hour,
 			Owner: c, TTL: vectorTTL, Param: third, FenceTTL: vectorFence,
 		})},
+		{name: "ask while a waiter is in line that has died", call: k.Want(set, c, vectorAddress("C"), vectorTTL), listening: []string{vectorAddress("C")}},
 	}...)
 	if k.Proclaims() {
 		steps = append(steps,
@@ -166,12 +167,7 @@ func kindSteps(k *script.Kind) []vectorStep {
 			{name: "stand in line for it", call: k.Acquire(set, request("B", params[1], true)), listening: hears},
 		}...)
 	}
-	for i := range steps {
-		if steps[i].name != "sniff" {
-			steps[i].kind = k
-		}
-	}
-	return steps
+	return ofKind(k, steps)
 }
 
 // mutexSteps are what a mutex has beside the life of all kinds.
@@ -207,6 +203,14 @@ func mutexSteps() []vectorStep {
 	}
 	foreign := held("somebody-else")
 	fence := vector.State{x.Fence(): vector.Of("string", "9000000000000000", 600_000_000)}
+	busy := line(held(a), "B", "C")
+	for _, key := range []string{x.Queue(), x.Clients()} {
+		busy[key] = vector.Of("zset", busy[key].Value, 60_000)
+	}
+	leftFree := vector.State{
+		x.Queue():   vector.Of("zset", []any{[]any{"Ayield\tyield\t5000\t\t", "0"}}, 3_590_000),
+		x.Clients(): vector.Of("zset", []any{[]any{"yield", "${ms:5000}"}}, 3_590_000),
+	}
 	both := []string{vectorAddress("B"), vectorAddress("C")}
 	steps := []vectorStep{
 		{name: "a token is larger than the last, whatever the clock says", call: get(x, "A", "", 0), before: fence},
@@ -233,10 +237,21 @@ func mutexSteps() []vectorStep {
 			call: k.Adopt(x, a, script.Owner("A", 2), 5*time.Second, "", vectorTTL),
 		},
 		{name: "the line is full", call: get(x, "C", "", 1), listening: both, before: line(held(a), "B")},
+		{name: "the line is full, and the request for its last place is sent again", call: get(x, "B", "", 1), listening: both, before: line(held(a), "B")},
+		{name: "the line is full, but for one that has died", call: get(x, "D", "", 2), listening: both[:1], before: line(held(a), "B", "C")},
+		{name: "a line that is in use lasts, without a heartbeat", call: get(x, "C", "", 0), listening: both, before: busy},
+		{
+			name: "a lease that an operator has made endless, and a look at it", call: k.Want(x, a, vectorAddress("A"), vectorTTL),
+			before: vector.State{x.State(): vector.Of("string", a, -1)},
+		},
 		{name: "the line is of another kind", call: script.Semaphore.Acquire(x, script.Request{
 			Owner: a, TTL: vectorTTL, Param: "1:2", FenceTTL: vectorFence, Ticket: vectorTicket(script.Semaphore, "A", "1:2"), Address: vectorAddress("A"), LiveFor: vectorLive,
 		}), before: line(vector.State{}, "B"), listening: both, kind: script.Semaphore},
 		{name: "a minimal hold leaves it shut", call: script.AtLeast(release(a), 1, 5*time.Second), args: map[int]string{4: "${us:-2000000}"}, before: held(a)},
+		{
+			name: "a waiter is told when what a minimal hold leaves shut will open", listening: both, before: line(held(a), "B"),
+			call: script.AtLeast(release(a), 1, 5*time.Second), args: map[int]string{4: "${us:-2000000}"},
+		},
 		{name: "force opens what a minimal hold left shut", call: k.Force(x, a, "", "", vectorFence, "{}", time.Hour)},
 		{name: "a release is announced to another library", call: script.For(release(a), announce), before: held(a)},
 		{name: "a hand-over is not", call: script.For(release(a), announce), listening: both, before: line(held(a), "B")},
@@ -249,14 +264,27 @@ func mutexSteps() []vectorStep {
 			call:   k.Await(x, vectorAddress("C"), vectorLive, vectorFence, []string{vectorTicket(k, "C", "")}),
 			before: nil,
 		},
+		{name: "a newcomer tries what is left free, and no waiter is left", call: k.Acquire(x, script.Request{
+			Owner: a, TTL: vectorTTL, FenceTTL: vectorFence, LiveFor: vectorLive,
+		}), before: leftFree},
+		{name: "a newcomer waits for it, and is the first", call: get(x, "B", "", 0), listening: both},
 		{name: "all of several", call: script.Multi([]keys.Set{x, y}, []string{a, script.Owner("A", 2)}, vectorTTL, vectorFence), before: empty},
 		{name: "none of several, of which one is taken", call: script.Multi([]keys.Set{x, y}, []string{b, script.Owner("B", 2)}, vectorTTL, vectorFence), before: held(a)},
+		{
+			name: "a late copy of the request for several shortens nothing", call: script.Multi([]keys.Set{x, y}, []string{a, b}, vectorTTL, vectorFence),
+			before: vector.State{x.State(): vector.Of("string", a, 3_600_000), y.State(): vector.Of("string", b, 3_600_000)},
+		},
 		{name: "acquires of a bundle: one is taken", call: script.Bundle([]conn.Call{get(x, "A", "", 0), get(y, "A", "", 0)}), before: held(b)},
 		{name: "releases of a bundle: one is not held", call: script.Bundle([]conn.Call{release(a), k.Release(y, a, "", true, vectorFence)}), before: held(a)},
 		{name: "renews of a bundle: one is not held", call: script.Bundle([]conn.Call{k.Renew(x, a, vectorTTL, ""), k.Renew(y, a, vectorTTL, "")}), before: held(a)},
 	}
-	for i := range steps {
-		if steps[i].kind == nil && !strings.Contains(steps[i].name, "of several") {
+	return ofKind(k, steps)
+}
+
+// ofKind has steps be of a kind, but for those that are of another, or whose script is of none.
+func ofKind(k *script.Kind, steps []vectorStep) []vectorStep {
+	for i, s := range steps {
+		if s.kind == nil && !slices.Contains([]string{"sniff", "multi", "epoch"}, s.call.Script.Name) {
 			steps[i].kind = k
 		}
 	}
@@ -266,29 +294,69 @@ func mutexSteps() []vectorStep {
 // reentrantSteps are what a reentrant mutex has beside the life of all kinds.
 func reentrantSteps() []vectorStep {
 	k, set := script.Reentrant, vectorKeys("x")
-	counter := withCounter(set)
+	counter, inside := withCounter(set), set.List(keys.InsideSuffix)[4]
 	enter := func(set keys.Set, entry uint64, param string, fence time.Duration) conn.Call {
 		return k.Acquire(set, script.Request{Owner: script.Owner("A", entry), TTL: vectorTTL, Param: param, FenceTTL: fence, LiveFor: vectorLive})
 	}
+	leave := func(entry uint64) conn.Call { return k.Release(set, script.Owner("A", entry), "", true, vectorFence) }
+	toRedisson := script.Neighbours{Channel: "redisson_lock__channel:{redlatch:x}", Message: "0"}
+	// entered has an owner inside by entries that end in so many ms, and perhaps others in line.
+	entered := func(ends []int, waiters ...string) vector.State {
+		var entries, line, alive []any
+		for i, ms := range ends {
+			entries = append(entries, []any{script.Owner("A", uint64(i+1)), fmt.Sprintf("${ms:%d}\tme", ms)})
+		}
+		state := vector.State{
+			set.State(): vector.Of("hash", []any{[]any{"me", fmt.Sprint(len(ends))}}, 20_000),
+			inside:      vector.Of("hash", entries, 20_000),
+			set.Fence(): vector.Of("string", "${us:-10000000}", 600_000_000),
+		}
+		for i, ticket := range waiters {
+			line = append(line, []any{ticket, fmt.Sprintf("${us:-%d000000}", 9-i)})
+			alive = append(alive, []any{vectorAddress(strings.Split(ticket, "rl-")[1][:1]), "${ms:50000}"})
+		}
+		if waiters != nil {
+			state[set.Queue()], state[set.Clients()] = vector.Of("zset", line, 3_590_000), vector.Of("zset", alive, 3_590_000)
+		}
+		return state
+	}
+	other, again := vectorTicket(k, "B", "0:rl-B-1"), vectorTicket(k, "C", "0:me")
+	both := []string{vectorAddress("B"), vectorAddress("C")}
 	redisson := vector.State{set.State(): vector.Of("hash", []any{[]any{"uuid:1", "1"}}, 20_000)}
 	steps := []vectorStep{
 		{name: "enter", call: enter(set, 1, "2:me", vectorFence), before: empty},
 		{name: "enter again: the same token", call: enter(set, 2, "2:me", vectorFence)},
 		{name: "force names an entry, and not its owner", call: k.Force(set, "me", "", "", vectorFence, "{}", time.Hour)},
 		{name: "enter too often", call: enter(set, 3, "2:me", vectorFence)},
-		{name: "leave once", call: k.Release(set, script.Owner("A", 2), "", true, vectorFence)},
-		{name: "leave for the last time, and tell Redisson", call: script.For(
-			k.Release(set, script.Owner("A", 1), "", true, vectorFence), script.Neighbours{Channel: "redisson_lock__channel:{redlatch:x}", Message: "0"})},
+		{name: "leave once", call: script.For(leave(2), toRedisson)},
+		{name: "leave for the last time, and tell Redisson", call: script.For(leave(1), toRedisson)},
+		{name: "enter again, past the line", call: enter(set, 2, "0:me", vectorFence), listening: both, before: entered([]int{20_000}, other)},
+		{
+			name: "await, of an entry in line whose owner is inside", listening: both, before: entered([]int{20_000}, other, again),
+			call: k.Await(set, vectorAddress("C"), vectorLive, vectorFence, []string{again}),
+		},
+		{
+			name: "an entry that has ended, and whose request is late, enters again beside its owner",
+			call: enter(set, 2, "0:me", vectorFence), before: entered([]int{20_000, -1000}),
+		},
+		{name: "an entry that has died is not counted when another leaves", call: leave(1), before: entered([]int{10_000, -1000, 20_000})},
+		{
+			name: "a minimal hold of an entry that is not the last shuts nothing", before: entered([]int{20_000, 20_000}),
+			call: script.AtLeast(leave(2), 1, 9*time.Second), args: map[int]string{4: "${us:-2000000}"},
+		},
+		{name: "that of the last one leaves it shut", call: script.AtLeast(leave(1), 1, 9*time.Second), args: map[int]string{4: "${us:-3000000}"}},
+		{name: "for its last owner, too", call: enter(set, 3, "0:me", vectorFence)},
+		{
+			name: "force what Redisson may count the tokens of: the first in line is told to ask", listening: both,
+			call: k.Force(set, script.Owner("A", 1), "", "", vectorFence, "{}", time.Hour), before: entered([]int{20_000}, other),
+		},
 		{name: "held by Redisson", call: enter(set, 4, "0:me", vectorFence), before: redisson},
 		{name: "take what Redisson holds by force", call: k.Force(set, "uuid:1", "", "", vectorFence, "{}", time.Hour)},
 		{name: "a token of Redisson's counter, which never expires", call: enter(counter, 5, "0:me", 0), before: vector.State{
 			counter.Fence(): vector.Of("string", "9000000000000000", -1),
 		}},
 	}
-	for i := range steps {
-		steps[i].kind = k
-	}
-	return steps
+	return ofKind(k, steps)
 }
 
 // withCounter is the keys of a lock whose tokens Redisson counts.
@@ -303,6 +371,7 @@ func withCounter(set keys.Set) keys.Set {
 // rwmutexSteps are what a read-write mutex has beside the life of all kinds.
 func rwmutexSteps() []vectorStep {
 	k, set := script.RWMutex, vectorKeys("x")
+	inside := set.List(keys.InsideSuffix)[4]
 	get := func(n uint64, param string) conn.Call {
 		return k.Acquire(set, script.Request{Owner: script.Owner("A", n), TTL: vectorTTL, Param: param, FenceTTL: vectorFence, LiveFor: vectorLive})
 	}
@@ -312,13 +381,66 @@ func rwmutexSteps() []vectorStep {
 		{name: "write", call: get(3, "w")},
 		{name: "write, as a reader", call: get(4, "wrl-A-1")},
 		{name: "a writer", call: get(5, "w"), before: empty},
+		{name: "read beside a writer", call: get(8, "r")},
 		{name: "downgrade", call: get(6, "drl-A-5")},
 		{name: "downgrade of what is not held", call: get(7, "drl-A-9")},
+		{name: "read beside a reader whose lease on writing has ended", call: get(8, "r"), before: vector.State{
+			set.State(): vector.Of("zset", []any{
+				[]any{"rwmutex\trl-A-5", "-1"}, []any{"rl-A-5", "${ms:-1000}"}, []any{"rl-A-6", "${ms:20000}"},
+			}, 20_000),
+			inside:      vector.Of("hash", []any{[]any{"rl-A-5", "${us:-9000000}\t0\tw"}, []any{"rl-A-6", "${us:-9000000}\t0\tr"}}, 20_000),
+			set.Fence(): vector.Of("string", "${us:-9000000}", 600_000_000),
+		}},
+		{
+			name: "a writer waits, and is told to the reader that has not died", listening: []string{vectorAddress("B"), vectorAddress("C")},
+			call: k.Acquire(set, script.Request{
+				Owner: script.Owner("C", 1), TTL: vectorTTL, Param: "w", FenceTTL: vectorFence, LiveFor: vectorLive,
+				Ticket: vectorTicket(k, "C", "w"), Address: vectorAddress("C"),
+			}),
+			before: vector.State{
+				set.State(): vector.Of("zset", []any{[]any{"rwmutex\t", "-1"}, []any{"rl-A-1", "${ms:20000}"}, []any{"rl-B-1", "${ms:20000}"}}, 20_000),
+				inside:      vector.Of("hash", []any{[]any{"rl-A-1", "${us:-1000000}\t0\tr"}, []any{"rl-B-1", "${us:-1000000}\t0\tr"}}, 20_000),
+				set.Clients(): vector.Of("zset", []any{
+					[]any{"wanted\t" + vectorAddress("A") + "\trl-A-1", "-${ms:30000}"}, []any{"wanted\t" + vectorAddress("B") + "\trl-B-1", "-${ms:30000}"},
+				}, 30_000),
+			},
+		},
+		{name: "read, before a reader that may be kept", call: get(1, "r"), before: empty},
+		{name: "read what may be kept", call: k.Acquire(set, script.Request{
+			Owner: script.MayKeep(script.Owner("A", 2)), TTL: vectorTTL, Param: "r#3", FenceTTL: vectorFence, LiveFor: vectorLive,
+		})},
+		{name: "write, and learn which reader may be kept", call: get(3, "w")},
+		{
+			name: "a reader leaves before its minimal hold is over", call: script.AtLeast(k.Release(set, script.Owner("A", 1), "", true, vectorFence), 1, 9*time.Second),
+			args: map[int]string{4: "${us:-1000000}"}, before: vector.State{
+				set.State(): vector.Of("zset", []any{[]any{"rwmutex\t", "-1"}, []any{"rl-A-1", "${ms:20000}"}}, 20_000),
+				inside:      vector.Of("hash", []any{[]any{"rl-A-1", "${us:-1000000}\t0\tr"}}, 20_000),
+			},
+		},
+		{name: "it keeps no reader out", call: get(2, "r")},
+		{name: "the other reader leaves", call: k.Release(set, script.Owner("A", 2), "", true, vectorFence)},
+		{name: "it keeps a writer out", call: get(3, "w")},
 	}
-	for i := range steps {
-		steps[i].kind = k
+	return ofKind(k, steps)
+}
+
+// semaphoreSteps are what a semaphore has beside the life of all kinds.
+func semaphoreSteps() []vectorStep {
+	k, set := script.Semaphore, vectorKeys("x")
+	get := func(client, param string, arrival int64) conn.Call {
+		return k.Acquire(set, script.Request{
+			Owner: script.Owner(client, 1), TTL: vectorTTL, Param: param, FenceTTL: vectorFence, LiveFor: vectorLive,
+			Ticket: vectorTicket(k, client, param), Address: vectorAddress(client), Arrival: arrival,
+		})
 	}
-	return steps
+	both := []string{vectorAddress("B"), vectorAddress("C")}
+	return ofKind(k, []vectorStep{
+		{name: "acquire all permits", call: get("A", "3:3", 0), before: empty},
+		{name: "wait for two", call: get("B", "2:3", 0), listening: both},
+		{name: "resize to one, and tell who waits for more", call: k.Resize(set, 1, vectorFence), listening: both},
+		{name: "a place in line that was lost, after a resize", call: get("C", "1:3", 9_000_000_000_000_000), listening: both},
+		{name: "a new place, for one who does not know of the resize", call: get("B", "1:3", 0), listening: both},
+	})
 }
 
 // countdownSteps are two rounds of a countdown: client A sets and counts, B and C wait.
@@ -331,7 +453,18 @@ func countdownSteps() []vectorStep {
 		return script.WaitCount(set, round, vectorTicket(k, client, fmt.Sprint(round)), vectorAddress(client), vectorLive)
 	}
 	both := []string{vectorAddress("B"), vectorAddress("C")}
+	inLine := func(ticket, alive string) vector.State {
+		return vector.State{
+			set.Queue():   vector.Of("zset", []any{[]any{ticket, "0"}}, 3_590_000),
+			set.Clients(): vector.Of("zset", []any{[]any{alive, "${ms:50000}"}}, 3_590_000), set.Fence(): remembered[set.Fence()],
+		}
+	}
+	waitsForMutex := inLine(vectorTicket(script.Mutex, "B", ""), vectorAddress("B"))
+	setAnew := script.SetCount(set, request(1), 3, time.Hour, vectorFence, round-1)
 	steps := []vectorStep{
+		{name: "set where a waiter for a mutex is in line", call: setAnew, before: waitsForMutex, listening: both[:1]},
+		{name: "set where that waiter has died", call: setAnew, before: waitsForMutex},
+		{name: "set where none but a yield is in line", call: setAnew, before: inLine("Ayield\tyield\t5000\t\t", "yield")},
 		{name: "count down where no count is set", call: script.CountDown(set, request(1), ""), before: remembered},
 		{name: "wait where no count is set", call: wait("B", 0)},
 		{name: "ask for the fence", call: script.SetCount(set, request(2), 3, time.Hour, vectorFence, -1)},
@@ -368,12 +501,7 @@ func countdownSteps() []vectorStep {
 			before: vector.State{set.State(): vector.Of("zset", []any{[]any{"semaphore\t3", "-1"}}, 20_000)},
 		},
 	}
-	for i := range steps {
-		if steps[i].name != "sniff" {
-			steps[i].kind = k
-		}
-	}
-	return steps
+	return ofKind(k, steps)
 }
 
 // clientSteps are the scripts that are of no lock.
@@ -436,17 +564,12 @@ func quorumSteps(k *script.Kind) []vectorStep {
 		{name: "the right to vote after a rest that was too short", call: seat, before: resting("${ms:-10000}")},
 		{name: "the right to vote in a new quorum, whose nodes need no rest", call: seat, before: resting("${ms:-1000}")},
 	}...)
-	for i := range steps {
-		if s := steps[i].call.Script.Name; s != "epoch" {
-			steps[i].kind = q
-		}
-	}
-	return steps
+	return ofKind(q, steps)
 }
 
 func vectorFiles() []vectorFile {
 	files := []vectorFile{{"client", clientSteps()}, {"countdown", countdownSteps()}}
-	special := map[string]func() []vectorStep{"mutex": mutexSteps, "reentrant": reentrantSteps, "rwmutex": rwmutexSteps}
+	special := map[string]func() []vectorStep{"mutex": mutexSteps, "reentrant": reentrantSteps, "rwmutex": rwmutexSteps, "semaphore": semaphoreSteps}
 	for _, k := range script.Kinds() {
 		if _, known := vectorParams[k.Name]; !known {
 			continue // TestVectorsAreOfEveryScript says so

@@ -66,6 +66,10 @@ func TestKindsExcludeEachOther(t *testing.T) {
 		},
 		"election": func(n string) error { _, err := c.Election(n).Campaign(t.Context(), "me"); return err },
 		"job":      func(n string) error { return once(t.Context(), n) },
+		"countdown": func(n string) error {
+			_, err := c.CountDownLatch(n).TrySetCount(t.Context(), 1, 0)
+			return err
+		},
 	}
 	for kind, take := range acquire {
 		check.OK(t, kind, take(kind))

@@ -3,6 +3,7 @@ package promises
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -87,6 +88,7 @@ func TestObserveTellsEveryChange(t *testing.T) {
 		for {
 			p := help.Receive(t, leaders, what)
 			if p.Value == value && (p.Term != 0) == (value != "") {
+				check.That(t, value == "" || p.Process.PID == os.Getpid() && p.Process.Host != "", "the leader is %+v, want its process", p)
 				return p
 			}
 			t.Logf("%s: passed over %+v", what, p)

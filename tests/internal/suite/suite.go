@@ -18,9 +18,6 @@ func Main(m *testing.M) {
 	flag.Parse()
 	// These tests wait for servers and deadlines rather than compute, so many fit on few cores.
 	setUnlessGiven("test.parallel", "8")
-	if flag.Lookup("rapid.nofailfile") != nil { // only packages that use rapid have it
-		setUnlessGiven("rapid.nofailfile", "true")
-	}
 	goleak.VerifyTestMain(m,
 		// Rueidis looks at a cluster again up to a second later, and closes connections to nodes
 		// that left it five seconds later, also after it was closed itself.
