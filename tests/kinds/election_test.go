@@ -10,7 +10,6 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -76,9 +75,9 @@ func TestElectionRun(t *testing.T) {
 	help.WantNothingLeft(t, s, "e")
 }
 
-// TestElectionRunIsEndedAsItsTermIsLost: the result of a term that was lost is not that of Run, also
-// if its context is done by then.
-func TestElectionRunIsEndedAsItsTermIsLost(t *testing.T) {
+// TestWhatElectionRunReturns: not the result of a term that was lost, also if the context is done by then;
+// but the error of work that lost another lock, in a term that goes on. It does not call that again and again.
+func TestWhatElectionRunReturns(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,16 +86,9 @@ func TestElectionRunIsEndedAsItsTermIsLost(t *testing.T) {
 		cancel()
 		return nil
 	})
-	check.Error(t, "Run", err, context.Canceled)
-}
-
-// TestElectionRunReturnsTheErrorOfTheWork: the leader's work fails since it lost another lock. The
-// term is not lost, so Run must return that error, and not call the work again and again.
-func TestElectionRunReturnsTheErrorOfTheWork(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Brisk(help.Lasting))
+	check.Error(t, "Run whose term was lost", err, context.Canceled)
 	runs := 0
-	err := c.Election("e").Run(locktest.Within(t, locktest.Patience), "me", func(ctx context.Context, term *redlatch.Lease) error {
+	err = c.Election("e").Run(t.Context(), "me", func(ctx context.Context, term *redlatch.Lease) error {
 		if runs++; runs > 1 {
 			return help.ErrFailed
 		}
@@ -133,94 +125,54 @@ func TestElectionRunDoesNotSpin(t *testing.T) {
 	})
 }
 
-// wantValue checks what all are told of the leader of an election.
-func wantValue(t locktest.Reporter, c *redlatch.Client, name, value string) {
-	t.Helper()
-	ctx := locktest.Within(t, locktest.Patience)
-	if leader, err := c.Election(name).Leader(ctx); err != nil || leader.Value != value {
-		t.Errorf("Leader = %+v, %v, want the value %q", leader, err, value)
-	}
-	if info, err := c.Inspect(ctx, name); err != nil || len(info.Holders) != 1 || info.Holders[0].Value != value {
-		t.Errorf("Inspect = %+v, %v, want one holder with the value %q", info.Holders, err, value)
-	}
-}
-
-// TestProclaimIsObserved: an observer is told of each value of a term, and the term stays the same;
-// a new leader has its own value.
-func TestProclaimIsObserved(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c, far := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Sluggish())
-	e := c.Election("e")
-	term := help.Campaign(t, e, "one")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	leaders := far.Election("e").Observe(ctx)
-	if l := help.Receive(t, leaders, "the leader"); l.Value != "one" {
-		t.Errorf("the first leader is %+v, want the value one", l)
-	}
-	deadline := term.Deadline()
-	for _, value := range []string{"two", "", "three"} {
-		check.OK(t, fmt.Sprintf("Proclaim %q", value), e.Proclaim(t.Context(), term, value))
-		if l := help.Receive(t, leaders, "the value"); l.Value != value || l.Term != term.Token() {
-			t.Errorf("the observer is told of %+v, want the value %q in term %d", l, value, term.Token())
-		}
-		wantValue(t, far, "e", value)
-	}
-	check.That(t, term.Deadline().Equal(deadline), "the deadline moved from %v to %v by values alone", deadline, term.Deadline())
-	next := help.GoAcquire(func() (*redlatch.Lease, error) { return far.Election("e").Campaign(t.Context(), "four") })
-	locktest.InLine(t, s, "e", 1)
-	locktest.Release(t, term)
-	second := help.Await(t, next)
-	wantValue(t, c, "e", "four")
-	locktest.Release(t, second)
-	help.WantNothingLeft(t, s, "e")
-}
-
-// TestProclaimIsRefused: a value is for the caller's own term, and for as long as it is held.
-func TestProclaimIsRefused(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Brisk(help.Lasting))
-	e := c.Election("e")
-	term := help.Campaign(t, e, "one")
-	for value, lease := range map[string]*redlatch.Lease{"a\tb": term, "two": help.Campaign(t, c.Election("other"), "")} {
-		check.Error(t, fmt.Sprintf("Proclaim %q", value), e.Proclaim(t.Context(), lease, value), redlatch.ErrInvalid)
-	}
-	gone := help.Campaign(t, c.Election("gone"), "one")
-	s.Do("DEL", locktest.StateKey("gone"), help.InsideKey("gone"))
-	check.Error(t, "Proclaim in a term that is over, where nobody leads", c.Election("gone").Proclaim(t.Context(), gone, "late"), redlatch.ErrNotHeld)
-	help.WantNothingLeft(t, s, "gone")
-	s.Do("DEL", locktest.StateKey("e"), help.InsideKey("e"))
-	far := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-	next := help.Campaign(t, far.Election("e"), "next")
-	check.Error(t, "Proclaim in a term that is over", e.Proclaim(t.Context(), term, "late"), redlatch.ErrNotHeld)
-	help.WantLost(t, term)
-	wantValue(t, c, "e", "next")
-	locktest.Release(t, next)
-	check.Error(t, "Proclaim after Release", far.Election("e").Proclaim(t.Context(), next, "over"), redlatch.ErrNotHeld)
-}
-
-// TestProclaimByTheLeader: a process that detached its term proclaims nothing any more. The process that
-// adopted the term does, however few numbers it has used. After a force or an expiry neither does.
-func TestProclaimByTheLeader(t *testing.T) {
+// TestProclaim: an observer is told of each value of a term, which stays the same; a new leader has its
+// own. A value is for the caller's own term, and for as long as it is held: not after Detach, a force, an end
+// or a release. The process that adopted the term proclaims, however few numbers it has used.
+func TestProclaim(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c, heir := s.Client(t, help.Sluggish()), s.Client(t, help.Brisk(time.Second))
-		e, theirs := c.Election("e"), heir.Election("e").With(redlatch.LockOptions{Renew: redlatch.Off})
-		term := help.Campaign(t, e, "one")
-		for _, value := range []string{"two", "three", "four"} {
-			check.OK(t, "Proclaim", e.Proclaim(t.Context(), term, value))
+		c, far := s.Client(t, help.Brisk(help.Lasting)), s.Client(t, help.Brisk(time.Second))
+		e, theirs := c.Election("e"), far.Election("e").With(redlatch.LockOptions{Renew: redlatch.Off})
+		wantValue := func(value string) {
+			t.Helper()
+			leader, err := theirs.Leader(t.Context())
+			check.That(t, err == nil && leader.Value == value, "Leader = %+v, %v, want the value %q", leader, err, value)
+			info := check.Value(c.Inspect(t.Context(), "e")).OK(t)
+			check.That(t, len(info.Holders) == 1 && info.Holders[0].Value == value, "Inspect = %+v, want one holder with the value %q", info.Holders, value)
 		}
-		adopted := help.Adopt(t, heir, help.Detach(t, term))
+		term := help.Campaign(t, e, "one")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		leaders := far.Election("e").Observe(ctx)
+		check.Equal(t, help.Receive(t, leaders, "the leader").Value, "one", "the first leader")
+		deadline := term.Deadline()
+		for _, value := range []string{"two", "", "three"} {
+			check.OK(t, "Proclaim", e.Proclaim(t.Context(), term, value))
+			l := help.Receive(t, leaders, "the value")
+			check.That(t, l.Value == value && l.Term == term.Token(), "the observer is told of %+v, want the value %q in term %d", l, value, term.Token())
+			wantValue(value)
+		}
+		check.That(t, term.Deadline().Equal(deadline), "the deadline moved from %v to %v by values alone", deadline, term.Deadline())
+		check.Error(t, "Proclaim with a tab", e.Proclaim(t.Context(), term, "a\tb"), redlatch.ErrInvalid)
+		check.Error(t, "Proclaim in another election", c.Election("other").Proclaim(t.Context(), term, "two"), redlatch.ErrInvalid)
+
+		adopted := help.Adopt(t, far, help.Detach(t, term))
 		check.Error(t, "Proclaim after Detach", e.Proclaim(t.Context(), term, "detached"), redlatch.ErrDetached)
-		wantValue(t, c, "e", "four")
 		check.OK(t, "Proclaim after Adopt", theirs.Proclaim(t.Context(), adopted, "five"))
-		wantValue(t, c, "e", "five")
+		wantValue("five")
 		check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "e", redlatch.ForceOptions{})))
 		check.Error(t, "Proclaim after a force", theirs.Proclaim(t.Context(), adopted, "forced"), redlatch.ErrNotHeld)
-		late := check.Value(theirs.Campaign(t.Context(), "six")).OK(t)
+		expires := check.Value(theirs.Campaign(t.Context(), "six")).OK(t)
 		time.Sleep(time.Second)
-		check.Error(t, "Proclaim after the end", theirs.Proclaim(t.Context(), late, "expired"), redlatch.ErrNotHeld)
+		check.Error(t, "Proclaim after the end", theirs.Proclaim(t.Context(), expires, "expired"), redlatch.ErrNotHeld)
+		lost := help.Campaign(t, e, "seven")
+		s.Do("DEL", locktest.StateKey("e"), help.InsideKey("e"))
+		next := check.Value(theirs.Campaign(t.Context(), "next")).OK(t)
+		check.Error(t, "Proclaim in a term that is over", e.Proclaim(t.Context(), lost, "late"), redlatch.ErrNotHeld)
+		help.WantLost(t, lost)
+		wantValue("next")
+		locktest.Release(t, next)
+		check.Error(t, "Proclaim after Release", theirs.Proclaim(t.Context(), next, "over"), redlatch.ErrNotHeld)
 		help.WantNothingLeft(t, s, "e")
 	})
 }

@@ -57,15 +57,11 @@ func TestManyDeadTickets(t *testing.T) {
 			}
 			held = check.Value(c.Mutex("a").TryLock(t.Context())).From(t, "TryLock")
 
-			beating := &wire.Counting{Conn: wire.Dial(t, s.Addr())}
-			next := help.GoLock(t.Context(), wire.Wrap(t, beating, help.Beats(500*time.Millisecond)).Mutex("a"))
+			next := help.GoLock(t.Context(), locktest.Open(t, s.URL(), help.Beats(500*time.Millisecond)).Mutex("a"))
 			locktest.InLine(t, s, "a", 1)
 			manyDie(s.Do, "a", n, time.Now().Add(until))
-			before := beating.Count("mutex await")
 			locktest.Release(t, held)
-			l := help.Await(t, next)
-			t.Logf("%d heartbeats", beating.Count("mutex await")-before)
-			locktest.Release(t, l)
+			locktest.Release(t, help.Await(t, next))
 			help.WantNothingLeft(t, s, "a")
 		})
 	}
@@ -78,9 +74,8 @@ func TestManyDeadTickets(t *testing.T) {
 func TestFreeLockBehindManyDeadTickets(t *testing.T) {
 	t.Parallel()
 	const dead, atOnce, limit = 70_000, 10_000, 600 * time.Millisecond
-	for name, acquire := range map[string]func(ctx context.Context, m *redlatch.Mutex) (*redlatch.Lease, error){
-		"Lock":    func(ctx context.Context, m *redlatch.Mutex) (*redlatch.Lease, error) { return m.Lock(ctx) },
-		"TryLock": func(ctx context.Context, m *redlatch.Mutex) (*redlatch.Lease, error) { return m.TryLock(ctx) },
+	for name, acquire := range map[string]func(*redlatch.Mutex, context.Context) (*redlatch.Lease, error){
+		"Lock": (*redlatch.Mutex).Lock, "TryLock": (*redlatch.Mutex).TryLock,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +83,7 @@ func TestFreeLockBehindManyDeadTickets(t *testing.T) {
 				over := &wire.Counting{Conn: s.Conn()}
 				c := wire.Wrap(t, over, redlatch.Options{RequestTimeout: limit})
 				manyDie(s.Do, "a", dead, time.Now().Add(-time.Second))
-				l, err := acquire(t.Context(), c.Mutex("a"))
+				l, err := acquire(c.Mutex("a"), t.Context())
 				check.Must(t, err == nil, "%s = %v, want a lease: only the dead are in line", name, err)
 				if n := over.Count("mutex acquire"); n < dead/atOnce || n > dead/atOnce+2 {
 					t.Errorf("%s took %d requests, want one for each %d of the dead", name, n, atOnce)
@@ -153,11 +148,9 @@ func TestEveryKindFullLine(t *testing.T) {
 // TestRestoredLineMayBeFull: waiters that had a place get it back when the server has lost the
 // line, though they ask one after the other and others wait by then.
 func TestRestoredLineMayBeFull(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
 		const most = 3
-		o := help.Brisk(help.Lasting)
-		o.Lock.StrictOrder = redlatch.On
-		bounded, others := locktest.Open(t, s.URL(), crowded(o, most)), locktest.Open(t, s.URL(), o)
+		bounded, others := s.Client(t, crowded(help.Attentive(), most)), s.Client(t, help.InOrder(help.Attentive()))
 		held := help.Enter(t, help.LockOf(others, kind))
 		name := held.Name()
 		var waiting []<-chan help.Outcome
@@ -165,33 +158,21 @@ func TestRestoredLineMayBeFull(t *testing.T) {
 			waiting = append(waiting, help.GoEnter(t.Context(), help.LockOf(bounded, kind)))
 			locktest.InLine(t, s, name, i+1)
 		}
-		stale := locktest.Line(s, name)
+		lost := locktest.Line(s, name)
 		s.Do("DEL", help.QueueKey(name))
 		for range 2 * most {
 			waiting = append(waiting, help.GoEnter(t.Context(), help.LockOf(others, kind)))
 		}
-		locktest.Eventually(t, "all are in line", func() bool {
-			return len(locktest.Line(s, name)) == 3*most && !slices.Contains(locktest.Line(s, name), stale[0])
+		locktest.Eventually(t, "all are in line, by new names", func() bool {
+			return len(locktest.Line(s, name)) == 3*most && !slices.Contains(locktest.Line(s, name), lost[0])
 		})
-		for _, result := range waiting {
-			select {
-			case got := <-result:
-				t.Fatalf("a waiter ended with %v, want that it waits", got.Err)
-			default:
-			}
-		}
 		locktest.Release(t, held)
-		var served sync.WaitGroup
-		for _, result := range waiting {
-			served.Go(func() {
-				if got := <-result; got.Err != nil {
-					t.Errorf("a waiter ended with %v, want a lease", got.Err)
-				} else if err := got.Lease.Release(context.Background()); err != nil {
-					t.Errorf("Release = %v", err)
-				}
-			})
-		}
-		served.Wait()
+		help.Together(len(waiting), func(i int) {
+			got := <-waiting[i]
+			if check.Nil(t, "a wait", got.Err); got.Err == nil {
+				check.Nil(t, "Release", got.Lease.Release(context.Background()))
+			}
+		})
 	})
 }
 
@@ -199,32 +180,26 @@ func TestRestoredLineMayBeFull(t *testing.T) {
 // would be more than all else. A multi-lock that is refused at one name keeps none of the others.
 func TestFullLineSendsNothingElse(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	o := crowded(help.Sluggish(), 1)
-	var seen help.Events
-	o.Hook = seen.Hook
-	c := locktest.Open(t, s.URL(), o)
-	help.Hearing(t, s, c)
-	held := locktest.Lock(t, c.Mutex("a"))
-	next := help.GoLock(t.Context(), c.Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	help.Recorded(t, s, c) // the client has sent all that it sends by itself
-	stats := func() string { return s.Do("EVAL", "return redis.call('INFO', 'commandstats')", "0") }
-	before := help.Evalshas(stats())
-	const tries = 20
-	for range tries {
-		_, err := c.Mutex("a").Lock(t.Context())
-		wantLineFull(t, err)
-	}
-	if got := help.Evalshas(stats()) - before; got != tries {
-		t.Errorf("%d requests for %d that were refused, want one for each", got, tries)
-	}
-	if failed := seen.Of(redlatch.EventFailed, "a"); len(failed) != tries || failed[0].Outcome != redlatch.OutcomeLineFull {
-		t.Errorf("%d events tell of a failure, the first %+v, want %d with the outcome %s", len(failed), failed, tries, redlatch.OutcomeLineFull)
-	}
-	_, err := c.MultiMutex("0", "a").Lock(t.Context())
-	wantLineFull(t, err)
-	help.AwaitFree(t, s, "0")
-	locktest.Release(t, held)
-	locktest.Release(t, help.Await(t, next))
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		o, seen := help.Watched(crowded(help.Sluggish(), 1))
+		over := &wire.Counting{Conn: s.Conn()}
+		c := wire.Wrap(t, over, o)
+		held := locktest.Lock(t, c.Mutex("a"))
+		next := help.GoLock(t.Context(), c.Mutex("a"))
+		locktest.InLine(t, s, "a", 1)
+		acquires, releases := over.Count("mutex acquire"), over.Count("mutex release")
+		const tries = 20
+		for range tries {
+			wantLineFull(t, check.ErrorOf(c.Mutex("a").Lock(t.Context())))
+		}
+		time.Sleep(time.Second) // in which the background undoes what it has to
+		check.Equal(t, over.Count("mutex acquire")-acquires, tries, "requests of those that were refused")
+		check.Equal(t, over.Count("mutex release"), releases, "releases in the background")
+		failed := seen.Of(redlatch.EventFailed, "a")
+		check.That(t, len(failed) == tries && failed[0].Outcome == redlatch.OutcomeLineFull, "told of the failures %+v", failed)
+		wantLineFull(t, check.ErrorOf(c.MultiMutex("0", "a").Lock(t.Context())))
+		help.AwaitFree(t, s, "0")
+		locktest.Release(t, held)
+		locktest.Release(t, help.Await(t, next))
+	})
 }

@@ -3,10 +3,8 @@ package kinds
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // lingering are options with which a lock stays with its client for all of a test, unless another
@@ -24,18 +23,6 @@ func lingering() redlatch.Options {
 	o := help.Sluggish()
 	o.Lock.Linger = o.Lock.TTL / 3
 	return o
-}
-
-// keep has a client keep the mutex of that name, and returns the last token of it.
-func keep(t *testing.T, s *redistest.Server, c *redlatch.Client, name string) (token int64) {
-	t.Helper()
-	locktest.Eventually(t, "the client keeps "+name, func() bool {
-		l := locktest.Lock(t, c.Mutex(name))
-		token = l.Token()
-		locktest.Release(t, l)
-		return strings.HasSuffix(s.Do("GET", locktest.StateKey(name)), "~")
-	})
-	return token
 }
 
 // mayBeKept returns a lease that its client may keep when it is released.
@@ -52,80 +39,53 @@ func mayBeKept(t *testing.T, acquire func(context.Context) (*redlatch.Lease, err
 	return l
 }
 
-// keeping returns a server, a client that keeps the mutex "a" there, and the last token of it.
-func keeping(t *testing.T) (*redistest.Server, *redlatch.Client, int64) {
+// keep has a client keep a lock, and returns the last token of it.
+func keep(t *testing.T, acquire func(context.Context) (*redlatch.Lease, error)) int64 {
 	t.Helper()
-	s, c := locktest.Start(t, lingering())
-	return s, c, keep(t, s, c, "a")
+	l := mayBeKept(t, acquire)
+	token := l.Token()
+	locktest.Release(t, l)
+	return token
 }
 
-// TestKeptLockIsTakenWithoutARequest: the next acquisitions of a client that keeps a lock ask Redis
-// nothing, by Lock, Do and a try, and each has a larger token.
-func TestKeptLockIsTakenWithoutARequest(t *testing.T) {
+// TestKeptLock: the client that keeps a lock takes it again by Lock and by a try, without a request and
+// each time with a larger token. Inspect and List tell it from a lock in use. While a goroutine uses it, the
+// others of the client are told that it is taken, and ask nobody. Close gives it back.
+func TestKeptLock(t *testing.T) {
 	t.Parallel()
-	s, c, _ := keeping(t)
-	m := c.Mutex("a")
-	before := s.Commands()
-	var token int64
-	for range 20 {
-		l := locktest.Lock(t, m)
-		check.That(t, l.Token() > token, "a token of %d after %d", l.Token(), token)
-		token = l.Token()
-		check.That(t, l.Held() && l.Context().Err() == nil, "a lease that was kept is not held")
-		locktest.Release(t, l)
-		check.That(t, !l.Held() && l.Context().Err() != nil, "a lease that is kept is held")
-		l = check.Value(m.TryLock(t.Context())).OK(t)
-		check.That(t, l.Token() > token, "a token of %d after %d", l.Token(), token)
-		token = l.Token()
-		locktest.Release(t, l)
-	}
-	check.Equal(t, s.Commands()-before, 1, "commands, that of the count included")
-	check.Nil(t, "Close", c.Close())
-	check.Equal(t, s.Do("EXISTS", locktest.StateKey("a")), "0", "keys of a lock whose client is closed")
-}
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		over := &wire.Counting{Conn: s.Conn()}
+		c := wire.Wrap(t, over, lingering())
+		m := c.Mutex("a")
+		token := keep(t, m.Lock)
+		requests := func() int { return over.Count("mutex acquire") + over.Count("mutex release") }
+		before := requests()
+		for range 20 {
+			for _, acquire := range []func(context.Context) (*redlatch.Lease, error){m.Lock, m.TryLock} {
+				l := check.Value(acquire(t.Context())).OK(t)
+				check.That(t, l.Token() > token && l.Context().Err() == nil, "a token of %d after %d, held %t", l.Token(), token, l.Held())
+				token = l.Token()
+				locktest.Release(t, l)
+				check.That(t, !l.Held() && l.Context().Err() != nil, "a lease that is kept is held")
+			}
+		}
+		check.Equal(t, requests(), before, "requests")
 
-// TestKeptLockGoesToAWaiter: a waiter of another client gets a lock that is only kept at once, and one
-// that is in use at its release; then the first client waits in line like any other.
-func TestKeptLockGoesToAWaiter(t *testing.T) {
-	t.Parallel()
-	s, c, token := keeping(t)
-	other := locktest.Open(t, s.URL(), lingering())
-	l := locktest.Lock(t, other.Mutex("a"))
-	check.That(t, l.Token() > token, "a token of %d after %d", l.Token(), token)
-	locktest.Release(t, l)
-
-	keep(t, s, c, "b")
-	used := locktest.Lock(t, c.Mutex("b"))
-	waits := help.GoLock(t.Context(), other.Mutex("b"))
-	locktest.InLine(t, s, "b", 1)
-	locktest.Release(t, used)
-	l = help.Await(t, waits)
-	check.That(t, l.Token() > token, "a token of %d after %d", l.Token(), token)
-	locktest.Release(t, l)
-
-	keep(t, s, c, "c")
-	before := help.CommandCalls(s, "evalsha")
-	l = locktest.Lock(t, other.Mutex("c"))
-	check.Equal(t, help.CommandCalls(s, "evalsha")-before, 2, "requests of the waiter and of the client that gives it back")
-	locktest.Release(t, l)
-}
-
-// TestKeptLockIsShown: Inspect and List tell a lock that is only kept from one that is in use.
-func TestKeptLockIsShown(t *testing.T) {
-	t.Parallel()
-	_, c, _ := keeping(t)
-	shown := func() bool { // as kept
-		info := check.Value(c.Inspect(t.Context(), "a")).OK(t)
-		return len(info.Holders) == 1 && !info.Holders[0].Kept.IsZero()
-	}
-	locktest.Eventually(t, "it is shown as kept", shown)
-	for info, err := range c.List(t.Context(), redlatch.ListOptions{}) {
-		check.OK(t, "List", err)
-		check.That(t, !info.Holders[0].Kept.IsZero(), "List shows it as in use")
-	}
-	l := locktest.Lock(t, c.Mutex("a"))
-	locktest.Eventually(t, "it is shown as in use", func() bool { return !shown() })
-	locktest.Release(t, l)
+		kept := func() bool { return !check.Value(c.Inspect(t.Context(), "a")).OK(t).Holders[0].Kept.IsZero() }
+		locktest.Eventually(t, "Inspect shows it as kept", kept)
+		for info, err := range c.List(t.Context(), redlatch.ListOptions{}) {
+			check.That(t, err == nil && !info.Holders[0].Kept.IsZero(), "List shows it as in use: %v", err)
+		}
+		used := locktest.Lock(t, m)
+		locktest.Eventually(t, "Inspect shows it as in use", func() bool { return !kept() })
+		check.Error(t, "a try of a lock in use", check.ErrorOf(m.TryLock(t.Context())), redlatch.ErrTaken)
+		check.Equal(t, over.Count("mutex ask"), 0, "questions to itself")
+		err := check.ErrorOf(m.With(redlatch.LockOptions{MaxWait: time.Millisecond}).Lock(t.Context()))
+		check.That(t, errors.Is(err, redlatch.ErrTaken) && !errors.Is(err, redlatch.ErrUnreachable), "Lock of a mutex that is in use = %v, want ErrTaken", err)
+		locktest.Release(t, used)
+		check.Nil(t, "Close", c.Close())
+		check.Equal(t, s.Do("EXISTS", locktest.StateKey("a")), "0", "keys of a lock whose client is closed")
+	})
 }
 
 // TestHolderBeganInThePast: a client that takes many tokens with a lock has the last of them a little
@@ -140,146 +100,72 @@ func TestHolderBeganInThePast(t *testing.T) {
 	locktest.Release(t, l)
 }
 
-// TestTryAsksForAKeptLock: a try gets a lock that is only kept. If it is in use, the try is refused.
-func TestTryAsksForAKeptLock(t *testing.T) {
+// TestKeptLockGoesToOthers: a waiter and a try of another client get a lock that is only kept. One that is in
+// use, or was detached, goes to a waiter when it is released, and a try is refused. So is a try where the
+// keeper is dead, and says why. A client that may have missed that others ask gives all back.
+func TestKeptLockGoesToOthers(t *testing.T) {
 	t.Parallel()
-	s, c := locktest.Start(t, lingering())
-	other := locktest.Open(t, s.URL(), help.Sluggish())
-	triesKept(t, func(name string) func(context.Context) (*redlatch.Lease, error) {
-		keep(t, s, c, name)
-		return other.Mutex(name).TryLock
-	})
-
-	keep(t, s, c, "b")
-	used := locktest.Lock(t, c.Mutex("b"))
-	for range 2 {
-		locktest.Eventually(t, "a try is told that it is in use", func() bool {
-			_, err := other.Mutex("b").TryLock(t.Context())
-			check.Must(t, errors.Is(err, redlatch.ErrTaken), "a try of a lock in use = %v, want ErrTaken", err)
-			return !strings.Contains(err.Error(), "only keep")
-		})
-	}
-	locktest.Release(t, used)
-	help.AwaitFree(t, s, "b")
-}
-
-// triesKept tries a lock that another client keeps. A client that the machine lets wait for 100 ms may
-// answer too late, and another name is tried.
-func triesKept(t *testing.T, kept func(name string) (try func(context.Context) (*redlatch.Lease, error))) {
-	t.Helper()
-	n := 0
-	locktest.Eventually(t, "a try gets a lock that is kept", func() bool {
-		n++
-		l, err := kept(fmt.Sprintf("try-%d", n))(t.Context())
-		if err == nil {
-			locktest.Release(t, l)
-			return true
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := s.Client(t, lingering())
+		over := &wire.Counting{Conn: s.Conn()}
+		m, other := c.Mutex("a"), wire.Wrap(t, over, help.Sluggish()).Mutex("a")
+		wantTaken := func(what, why string, says bool) {
+			t.Helper()
+			_, err := other.TryLock(t.Context())
+			check.That(t, errors.Is(err, redlatch.ErrTaken) && strings.Contains(err.Error(), why) == says, "a try of a lock %s = %v", what, err)
 		}
-		late := errors.Is(err, redlatch.ErrTaken) && strings.Contains(err.Error(), "did not answer within")
-		check.Must(t, late, "a try of a lock that is kept = %v", err)
-		return false
+		token := keep(t, m.Lock)
+		help.WantNext(t, help.GoLock(t.Context(), other), token)
+		token = keep(t, m.Lock)
+		help.WantNext(t, help.GoTryLock(t.Context(), other), token)
+
+		token = keep(t, m.Lock)
+		acquires, asks, began := over.Count("mutex acquire"), over.Count("mutex ask"), time.Now()
+		help.WantNext(t, help.GoLock(t.Context(), other), token)
+		check.That(t, over.Count("mutex acquire") == acquires+1 && over.Count("mutex ask") == asks && time.Since(began) < time.Second,
+			"a waiter that listens has what is kept after %v, with other requests than one for a place in line", time.Since(began))
+
+		token = keep(t, m.Lock)
+		used := locktest.Lock(t, m)
+		for range 2 {
+			wantTaken("in use", "only keep", false)
+		}
+		waits := help.GoLock(t.Context(), other)
+		locktest.InLine(t, s, "a", 1)
+		locktest.Release(t, used)
+		help.WantNext(t, waits, token)
+
+		keep(t, m.Lock)
+		text := help.Detach(t, locktest.Lock(t, m))
+		wantTaken("that was detached", "only keep", false)
+		locktest.Release(t, help.Adopt(t, c, text))
+
+		keep(t, m.Lock)
+		s.Cut(c)
+		s.Mend(c)
+		help.AwaitFree(t, s, "a")
+		keep(t, m.Lock)
+		owner := s.Do("GET", locktest.StateKey("a"))
+		check.Nil(t, "Close", c.Close())
+		s.Do("SET", locktest.StateKey("a"), owner, "PX", "60000")
+		wantTaken("whose keeper is dead", "does not listen", true)
 	})
-}
-
-// TestOwnTryAsksNobody: a try of the client that has the lock in use knows so: it
-// does not ask itself for the lock, and the client keeps that as before.
-func TestOwnTryAsksNobody(t *testing.T) {
-	t.Parallel()
-	_, c, _ := keeping(t)
-	used := locktest.Lock(t, c.Mutex("a"))
-	check.Error(t, "a try of a lock in use", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrTaken)
-	locktest.Release(t, used)
-	l := locktest.Lock(t, c.Mutex("a"))
-	check.Equal(t, l.Owner(), used.Owner(), "owner of a lock that its own client has tried")
-	locktest.Release(t, l)
-}
-
-// TestWaitBehindALockThatWasKept: a goroutine that waits for a lock which another one of its client has
-// taken up without a request is told that it is taken, and not that Redis is out of reach.
-func TestWaitBehindALockThatWasKept(t *testing.T) {
-	t.Parallel()
-	_, c, _ := keeping(t)
-	used := locktest.Lock(t, c.Mutex("a"))
-	_, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Millisecond}).Lock(t.Context())
-	check.That(t, errors.Is(err, redlatch.ErrTaken) && !errors.Is(err, redlatch.ErrUnreachable), "Lock of a mutex that is in use = %v, want ErrTaken", err)
-	locktest.Release(t, used)
-}
-
-// TestDetachedLockIsInUse: a lock that may be kept, and was detached, is in use for those that try it.
-func TestDetachedLockIsInUse(t *testing.T) {
-	t.Parallel()
-	s, c, _ := keeping(t)
-	other := locktest.Open(t, s.URL(), help.Sluggish())
-	text := check.Value(locktest.Lock(t, c.Mutex("a")).Detach(t.Context())).OK(t)
-	locktest.Eventually(t, "a try is told that it is in use", func() bool {
-		_, err := other.Mutex("a").TryLock(t.Context())
-		check.Must(t, errors.Is(err, redlatch.ErrTaken), "a try of a lock that was detached = %v, want ErrTaken", err)
-		return !strings.Contains(err.Error(), "only keep")
-	})
-	l := check.Value(other.Adopt(t.Context(), text, redlatch.LockOptions{})).OK(t)
-	locktest.Release(t, l)
-}
-
-// TestDeadKeeperDoesNotAnswer: a client that died while it kept a lock does not answer. A try is
-// refused, and says why.
-func TestDeadKeeperDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	s, c, _ := keeping(t)
-	other := locktest.Open(t, s.URL(), help.Sluggish())
-	owner := s.Do("GET", locktest.StateKey("a"))
-	check.Nil(t, "Close", c.Close())
-	s.Do("SET", locktest.StateKey("a"), owner, "PX", "60000")
-	_, err := other.Mutex("a").TryLock(t.Context())
-	if !errors.Is(err, redlatch.ErrTaken) || !strings.Contains(err.Error(), "does not listen") {
-		t.Errorf("a try of a lock whose keeper is dead = %v, want ErrTaken and why", err)
-	}
-}
-
-// TestNothingIsKeptUnheard: a client that may have missed that others ask gives all back, and keeps
-// locks again once it listens again.
-func TestNothingIsKeptUnheard(t *testing.T) {
-	t.Parallel()
-	s, c, _ := keeping(t)
-	s.Do("CLIENT", "KILL", "TYPE", "pubsub")
-	help.AwaitFree(t, s, "a")
-	keep(t, s, c, "a")
 }
 
 // TestLingeringClientsTakeTurns: several clients that keep locks exclude each other, and all get
 // their turns.
 func TestLingeringClientsTakeTurns(t *testing.T) {
 	t.Parallel()
-	const clients, turns = 4, 100
-	s := redistest.Start(t)
-	all := help.Several(t, s, clients, lingering())
-	var inside int
-	var last int64
-	var mu sync.Mutex
-	help.Together(clients, func(i int) {
-		for range turns {
-			l, err := all[i].Mutex("a").Lock(locktest.Within(t, locktest.Patience))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			mu.Lock()
-			inside++
-			check.Equal(t, inside, 1, "holders")
-			check.That(t, l.Token() > last, "a token of %d after %d", l.Token(), last)
-			last = l.Token()
-			inside--
-			mu.Unlock()
-			check.Nil(t, "Release", l.Release(context.Background()))
-		}
-	})
+	locktest.TakeTurns(t, 100, help.Several(t, redistest.Start(t), 4, lingering())...)
 }
 
 // TestKeptCycleIsCheap: what a cycle of a lock that is kept costs can be counted. It is not parallel,
 // as what others allocate would count.
 func TestKeptCycleIsCheap(t *testing.T) {
 	const most = 4 // of its acquisition, and none of its release
-	_, c, _ := keeping(t)
+	_, c := locktest.Start(t, lingering())
 	m, ctx := c.Mutex("a"), context.Background()
+	keep(t, m.Lock)
 	allocations := testing.AllocsPerRun(100, func() {
 		l := check.Value(m.Lock(ctx)).OK(t)
 		check.Nil(t, "Release", l.Release(ctx))
@@ -292,39 +178,27 @@ func TestKeptCycleIsCheap(t *testing.T) {
 // what a writer keeps.
 func TestKeptReadersAndWriters(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	clients := help.Several(t, s, 3, lingering())
-	writer := locktest.Open(t, s.URL(), help.Sluggish())
-	for _, c := range clients {
-		locktest.Release(t, mayBeKept(t, c.RWMutex("a").RLock))
-	}
-	before := s.Commands()
-	var token int64
-	for range 10 {
-		l := check.Value(clients[0].RWMutex("a").RLock(t.Context())).OK(t)
-		check.That(t, l.Token() > token, "a token of %d after %d", l.Token(), token)
-		token = l.Token()
-		locktest.Release(t, l)
-	}
-	check.Equal(t, s.Commands()-before, 1, "commands, that of the count included")
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		over := &wire.Counting{Conn: s.Conn()}
+		clients := []*redlatch.Client{wire.Wrap(t, over, lingering()), s.Client(t, lingering()), s.Client(t, lingering())}
+		other := s.Client(t, help.Sluggish()).RWMutex("a")
+		var token int64
+		for _, c := range clients {
+			token = keep(t, c.RWMutex("a").RLock)
+		}
+		before := over.Count("rwmutex acquire")
+		locktest.Release(t, check.Value(clients[0].RWMutex("a").RLock(t.Context())).OK(t))
+		check.Equal(t, over.Count("rwmutex acquire"), before, "requests for what is kept")
 
-	used := check.Value(clients[1].RWMutex("a").RLock(t.Context())).OK(t)
-	// Its lease ends first, so it is the occupant that is told where no other is looked for.
-	plain := check.Value(writer.RWMutex("a").With(redlatch.LockOptions{TTL: help.Lasting / 2}).RLock(t.Context())).OK(t)
-	waits := help.GoAcquire(func() (*redlatch.Lease, error) { return writer.RWMutex("a").Lock(t.Context()) })
-	locktest.InLine(t, s, "a", 1)
-	locktest.Release(t, plain)
-	locktest.Release(t, used)
-	w := help.Await(t, waits)
-	check.That(t, w.Token() > token, "a token of %d after %d", w.Token(), token)
-	locktest.Release(t, w)
-
-	locktest.Release(t, mayBeKept(t, clients[0].RWMutex("b").Lock))
-	r := check.Value(writer.RWMutex("b").RLock(t.Context())).OK(t)
-	locktest.Release(t, r)
-	triesKept(t, func(name string) func(context.Context) (*redlatch.Lease, error) {
-		locktest.Release(t, mayBeKept(t, clients[0].RWMutex(name).Lock))
-		return writer.RWMutex(name).TryRLock
+		used := check.Value(clients[1].RWMutex("a").RLock(t.Context())).OK(t)
+		waits := help.GoAcquire(func() (*redlatch.Lease, error) { return other.Lock(t.Context()) })
+		locktest.InLine(t, s, "a", 1)
+		locktest.Release(t, used)
+		help.WantNext(t, waits, token)
+		for _, read := range []func(context.Context) (*redlatch.Lease, error){other.RLock, other.TryRLock} {
+			keep(t, clients[0].RWMutex("a").Lock)
+			locktest.Release(t, check.Value(read(t.Context())).OK(t))
+		}
 	})
 }
 
@@ -366,8 +240,10 @@ func TestReaderUnderAWriterThatMayBeKept(t *testing.T) {
 }
 
 // TestOwnerThatAnotherProcessHas: it reads beside the lease of that owner, and beside no later one of the
-// same client, whether the program asks for the owner while it holds the lease or after that.
+// same client, whether the program asks for the owner while it holds the lease or after that. Nor does the
+// context of a lease that is done, under which the program may write again.
 func TestOwnerThatAnotherProcessHas(t *testing.T) {
+	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		m, other := s.Client(t, lingering()).RWMutex("a"), s.Client(t, help.Sluggish()).RWMutex("a")
 		for _, early := range []bool{true, false} {
@@ -385,21 +261,14 @@ func TestOwnerThatAnotherProcessHas(t *testing.T) {
 			check.Refusal(t, "TryRLock beside another writer", err, redlatch.ErrTaken)
 			locktest.Release(t, l)
 		}
+		l := mayBeKept(t, m.Lock)
+		done := context.WithoutCancel(l.Context())
+		locktest.Release(t, l)
+		l = check.Value(m.Lock(t.Context())).OK(t)
+		check.Error(t, "TryRLock beside a writer", check.ErrorOf(m.TryRLock(done)), redlatch.ErrTaken)
+		locktest.Release(t, l)
+		locktest.Release(t, check.Value(m.Lock(done)).OK(t))
 	})
-}
-
-// TestContextOfAWriterThatIsDone: it is not that of the next lease, which may have the same owner.
-func TestContextOfAWriterThatIsDone(t *testing.T) {
-	t.Parallel()
-	m := locktest.Open(t, redistest.Start(t).URL(), lingering()).RWMutex("a")
-	w := mayBeKept(t, m.Lock)
-	done := context.WithoutCancel(w.Context())
-	locktest.Release(t, w)
-	w = check.Value(m.Lock(t.Context())).OK(t)
-	_, err := m.TryRLock(done)
-	check.Error(t, "TryRLock beside a writer", err, redlatch.ErrTaken)
-	locktest.Release(t, w)
-	locktest.Release(t, check.Value(m.Lock(done)).OK(t))
 }
 
 // wished waits until Redis knows that so many holders of a name want to be told.
@@ -462,42 +331,4 @@ func TestWantedByItsOwnProcess(t *testing.T) {
 	})
 	wantOpen(t, wanted, "when no other is left")
 	locktest.Release(t, third)
-}
-
-// permit takes one permit.
-func permit(t *testing.T, s *redlatch.Semaphore) *redlatch.Lease {
-	t.Helper()
-	return check.Value(s.Acquire(locktest.Within(t, locktest.Patience), 1)).OK(t)
-}
-
-// TestWantedIsForThoseThatAsk: where no holder has asked, a waiter publishes nothing. A holder is
-// not told of a waiter of before its time. Each holder of a semaphore is told.
-func TestWantedIsForThoseThatAsk(t *testing.T) {
-	t.Parallel()
-	s, near, far := locktest.StartTwo(t, help.Sluggish())
-	l := locktest.Lock(t, near.Mutex("a"))
-	ctx, cancel := context.WithCancel(t.Context())
-	next := help.GoLock(ctx, far.Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	check.That(t, !strings.Contains(s.Do("INFO", "commandstats"), "cmdstat_publish:"), "a message was published for a holder that has not asked")
-	cancel()
-	_ = help.AwaitError(t, next)
-	locktest.InLine(t, s, "a", 0)
-	wanted := l.Wanted()
-	wished(t, s, "a", "1")
-	wantOpen(t, wanted, "after the waiter gave up")
-	locktest.Release(t, l)
-
-	held := make([]*redlatch.Lease, 2)
-	for i := range held {
-		held[i] = permit(t, near.Semaphore("s", 2))
-		held[i].Wanted()
-		wished(t, s, "s", []string{"1", "2"}[i])
-	}
-	third := help.GoAcquire(func() (*redlatch.Lease, error) { return far.Semaphore("s", 2).Acquire(t.Context(), 1) })
-	for _, l := range held {
-		help.Receive(t, l.Wanted(), "the word of a waiter")
-		locktest.Release(t, l)
-	}
-	locktest.Release(t, help.Await(t, third))
 }

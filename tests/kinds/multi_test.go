@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -50,19 +48,17 @@ func TestMultiTakesOneRequest(t *testing.T) {
 
 // awaitMulti locks a and b on another goroutine, of which another client holds b; it holds a and
 // waits for b when this returns.
-func awaitMulti(t *testing.T, s *redistest.Server, m *redlatch.MultiMutex) <-chan error {
+func awaitMulti(t *testing.T, s *memory.Server, m *redlatch.MultiMutex) <-chan error {
 	t.Helper()
 	result := make(chan error, 1)
 	go func() {
-		l, err := m.Lock(locktest.Within(t, locktest.Patience))
+		l, err := m.Lock(t.Context())
 		if err == nil {
-			if e := l.Release(context.Background()); e != nil {
-				err = fmt.Errorf("a lease and no error, but Release = %v", e)
-			}
+			check.Nil(t, "Release", l.Release(context.Background()))
 		}
 		result <- err
 	}()
-	locktest.InLine(t, s, "b", 1) // after it has got a, which it may have lost by now
+	locktest.InLine(t, s, "b", 1)
 	return result
 }
 
@@ -71,32 +67,28 @@ func awaitMulti(t *testing.T, s *redistest.Server, m *redlatch.MultiMutex) <-cha
 // held.
 func TestMultiLosesOneWhileItWaits(t *testing.T) {
 	t.Parallel()
-	lose := map[string]struct {
-		options redlatch.LockOptions
-		force   bool
-	}{
-		"NoRenew":        {options: redlatch.LockOptions{TTL: 500 * time.Millisecond, Renew: redlatch.Off}},
-		"MaxHold":        {options: redlatch.LockOptions{TTL: 500 * time.Millisecond, MaxHold: time.Millisecond}},
-		"taken by force": {force: true},
-	}
-	for how, lose := range lose {
+	for how, options := range map[string]redlatch.LockOptions{
+		"NoRenew":        {TTL: time.Second, Renew: redlatch.Off},
+		"MaxHold":        {TTL: time.Second, MaxHold: time.Millisecond},
+		"taken by force": {},
+	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			o, seen := help.Watched(help.Sluggish())
-			c, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish())
-			b := locktest.Lock(t, other.Mutex("b"))
-			result := awaitMulti(t, s, c.MultiMutex("a", "b").With(lose.options))
-			if lose.force {
-				check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
-			}
-			seen.Await(t, redlatch.EventLost, "a", 0)
-			locktest.Release(t, b)
-			lost := (*redlatch.LostError)(nil)
-			if err := help.Receive(t, result, "Lock"); !errors.As(err, &lost) || lost.Name != "a" {
-				t.Errorf("Lock = %v, want the LostError of a", err)
-			}
-			help.WantNothingLeft(t, s, "a", "b")
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				c, other := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
+				b := locktest.Lock(t, other.Mutex("b"))
+				result := awaitMulti(t, s, c.MultiMutex("a", "b").With(options))
+				if options.TTL == 0 {
+					check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
+				}
+				time.Sleep(2 * time.Second)
+				locktest.Release(t, b)
+				lost := (*redlatch.LostError)(nil)
+				if err := help.Receive(t, result, "Lock"); !errors.As(err, &lost) || lost.Name != "a" {
+					t.Errorf("Lock = %v, want the LostError of a", err)
+				}
+				help.WantNothingLeft(t, s, "a", "b")
+			})
 		})
 	}
 }
@@ -105,20 +97,16 @@ func TestMultiLosesOneWhileItWaits(t *testing.T) {
 // second. It is extended before Lock returns, since its time is all that the program will get.
 func TestMultiWithoutRenewalBeginsFresh(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	o, seen := help.Watched(help.Sluggish())
-	c, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish())
-	b := locktest.Lock(t, other.Mutex("b"))
-	result := awaitMulti(t, s, c.MultiMutex("a", "b").With(redlatch.LockOptions{TTL: 10 * time.Second, Renew: redlatch.Off}))
-	locktest.Eventually(t, "the lease on a has aged", func() bool {
-		left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a")))
-		return err == nil && left < 8500
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		o, seen := help.Watched(help.Sluggish())
+		b := locktest.Lock(t, s.Client(t, help.Sluggish()).Mutex("b"))
+		m := s.Client(t, o).MultiMutex("a", "b").With(redlatch.LockOptions{TTL: 10 * time.Second, Renew: redlatch.Off})
+		result := awaitMulti(t, s, m)
+		time.Sleep(2 * time.Second)
+		locktest.Release(t, b)
+		check.Nil(t, "Lock", help.Receive(t, result, "Lock"))
+		check.Equal(t, len(seen.Of(redlatch.EventExtended, "a")), 1, "extends of the lease on a")
 	})
-	locktest.Release(t, b)
-	check.Nil(t, "Lock", help.Receive(t, result, "Lock"))
-	if n := len(seen.Of(redlatch.EventExtended, "a")); n != 1 {
-		t.Errorf("the lease on a was extended %d times, want 1", n)
-	}
 }
 
 // TestMultiGivesBackAtOnce: Redis stops answering while several names are held, and they are given
@@ -159,67 +147,44 @@ func TestMultiHookPanics(t *testing.T) {
 		for _, taken := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s taken=%t", bad, taken), func(t *testing.T) {
 				t.Parallel()
-				s := redistest.Start(t)
-				o := help.Sluggish()
-				o.Hook = func(ctx context.Context, e redlatch.Event) {
-					if e.Type == redlatch.EventGranted && e.Name == bad {
-						panic("hook")
+				memory.Run(t, func(t *testing.T, s *memory.Server) {
+					o := help.Sluggish()
+					o.Hook = func(ctx context.Context, e redlatch.Event) {
+						if e.Type == redlatch.EventGranted && e.Name == bad {
+							panic("hook")
+						}
 					}
-				}
-				c, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish())
-				var held *redlatch.Lease
-				if taken {
-					held = locktest.Lock(t, other.Mutex("a"))
-				}
-				cause := make(chan any, 1)
-				go func() {
-					cause <- help.Recovered(func() { _, _ = c.MultiMutex("a", "b", "c").Lock(locktest.Within(t, locktest.Patience)) })
-				}()
-				if taken {
-					locktest.InLine(t, s, "a", 1)
-					locktest.Release(t, held)
-				}
-				check.Equal(t, help.Receive(t, cause, "Lock"), "hook", "Lock panicked with")
-				help.WantNothingLeft(t, s, "a", "b", "c")
+					m := s.Client(t, o).MultiMutex("a", "b", "c")
+					if taken {
+						held := locktest.Lock(t, s.Client(t, help.Sluggish()).Mutex("a"))
+						time.AfterFunc(time.Second, func() { _ = held.Release(context.Background()) })
+					}
+					check.Equal(t, help.Recovered(func() { _, _ = m.Lock(t.Context()) }), "hook", "Lock panicked with")
+					help.WantNothingLeft(t, s, "a", "b", "c")
+				})
 			})
 		}
 	}
 }
 
 // TestMultiIsExtendedAsOne: with NoRenew, a program that has to extend one name after the other may
-// lose the first meanwhile.
+// lose the first meanwhile. All are lost when one is, and none is left behind.
 func TestMultiIsExtendedAsOne(t *testing.T) {
 	t.Parallel()
-	const ttl = help.Lasting
-	s, c := locktest.Start(t, help.Brisk(ttl))
-	l := check.Value(c.MultiMutex("a", "b", "c").With(redlatch.LockOptions{Renew: redlatch.Off}).Lock(t.Context())).OK(t)
-	for _, name := range []string{"a", "b", "c"} {
-		s.Do("PEXPIRE", locktest.StateKey(name), "60000")
-	}
-	var before []time.Time
-	for _, lease := range l.Leases() {
-		before = append(before, lease.Deadline())
-	}
-	check.Nil(t, "Extend", l.Extend(t.Context()))
-	for i, lease := range l.Leases() {
-		if moved := lease.Deadline().Sub(before[i]); moved <= 0 {
-			t.Errorf("the deadline of %s moved by %v, want more than 0", lease.Name(), moved)
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		l := check.Value(s.Client(t, help.Sluggish()).MultiMutex("a", "b", "c").With(redlatch.LockOptions{Renew: redlatch.Off}).Lock(t.Context())).OK(t)
+		time.Sleep(time.Minute)
+		check.Nil(t, "Extend", l.Extend(t.Context()))
+		for _, lease := range l.Leases() {
+			left := s.Do("PTTL", locktest.StateKey(lease.Name()))
+			check.That(t, lease.Remaining() > help.Lasting-time.Minute && left == "3600000", "%v are left of %s, and %s ms in Redis", lease.Remaining(), lease.Name(), left)
 		}
-	}
-	for _, name := range []string{"a", "b", "c"} {
-		if left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey(name))); err != nil || left < 600_000 {
-			t.Errorf("%s ends in %d ms (%v), want its whole TTL", name, left, err)
-		}
-	}
-
-	s.Do("DEL", locktest.StateKey("b"))
-	if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) || l.Held() || l.Context().Err() == nil {
-		t.Errorf("Extend without b = %v, held %v, context %v, want ErrNotHeld, false and an end", err, l.Held(), l.Context().Err())
-	}
-	check.Error(t, "Release without b", l.Release(t.Context()), redlatch.ErrNotHeld)
-	for _, name := range []string{"a", "c"} {
-		check.That(t, s.Do("EXISTS", locktest.StateKey(name)) == "0", "%s is left behind", name)
-	}
+		s.Do("DEL", locktest.StateKey("b"))
+		err := l.Extend(t.Context())
+		check.That(t, errors.Is(err, redlatch.ErrNotHeld) && !l.Held() && l.Context().Err() != nil, "Extend without b = %v, held %t", err, l.Held())
+		check.Error(t, "Release without b", l.Release(t.Context()), redlatch.ErrNotHeld)
+		help.WantNothingLeft(t, s, "a", "b", "c")
+	})
 }
 
 // TestMultiMaxWait: it bounds the first request, too. The error names the bound, though one name has taken

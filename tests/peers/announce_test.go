@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -104,7 +105,8 @@ func TestNeighboursExcludeAndWakeEachOther(t *testing.T) {
 	}
 }
 
-// TestAnnouncesWhatIsFree: a release that leaves the lock free, and no other.
+// TestAnnouncesWhatIsFree: a release that leaves the lock free, and no other. docs/vectors has each case;
+// this is what the other libraries hear of it.
 func TestAnnouncesWhatIsFree(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs {
@@ -120,40 +122,27 @@ func TestAnnouncesWhatIsFree(t *testing.T) {
 					t.Errorf("%s published %q, want %q", what, got, messages)
 				}
 			}
-
-			locktest.Release(t, lockShared(t, ours))
-			want("a release", a.Message)
-
 			lease := lockShared(t, ours)
 			waits := help.GoAcquire(func() (*redlatch.Lease, error) { return second.Lock(t.Context()) })
-			queue := "{" + ours.Key() + "}:queue"
-			locktest.Eventually(t, "a waiter of another process", func() bool { return len(locktest.Tickets(s, queue)) == 1 })
+			awaitLine(t, s, ours.Key(), 1)
 			locktest.Release(t, lease)
 			lease = help.Await(t, waits)
 			want("a release that hands over")
 			locktest.Release(t, lease)
 			want("the release after it", a.Message)
-
 			lease = lockShared(t, ours)
 			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), ours.Name(), redlatch.ForceOptions{Announce: a})))
 			want("a forced release", a.Message)
 			check.Error(t, "Release", lease.Release(t.Context()), redlatch.ErrNotHeld)
 			want("the release of what is not held")
-
-			ctx, cancel := context.WithCancel(t.Context())
-			lease = lockShared(t, ours)
-			waits = help.GoAcquire(func() (*redlatch.Lease, error) { return second.Lock(ctx) })
-			locktest.Eventually(t, "a waiter of another process", func() bool { return len(locktest.Tickets(s, queue)) == 1 })
-			cancel()
-			if err := help.AwaitError(t, waits); !errors.Is(err, context.Canceled) {
-				t.Fatal(err)
-			}
-			locktest.Eventually(t, "no waiter", func() bool { return len(locktest.Tickets(s, queue)) == 0 })
-			want("a waiter that gives up")
-			locktest.Release(t, lease)
-			want("a release after that", a.Message)
 		})
 	}
+}
+
+// awaitLine waits until so many are in line for a lock without a prefix.
+func awaitLine(t *testing.T, s *redistest.Server, key string, n int) {
+	t.Helper()
+	locktest.Eventually(t, "so many in line", func() bool { return len(locktest.Tickets(s, "{"+key+"}:queue")) == n })
 }
 
 // TestRelayIsApartForEachAnnouncement: goroutines of a client whose releases announce different
@@ -163,7 +152,7 @@ func TestRelayIsApartForEachAnnouncement(t *testing.T) {
 	s, c := locktest.Start(t, unprefixed())
 	lease := lockShared(t, check.Value(compat.Spring(c, "registry", "a")).OK(t))
 	result := help.GoLock(t.Context(), c.Mutex("registry:a"))
-	locktest.Eventually(t, "a place in line of its own", func() bool { return len(locktest.Tickets(s, "{registry:a}:queue")) == 1 })
+	awaitLine(t, s, "registry:a", 1)
 	locktest.Release(t, lease)
 	locktest.Release(t, help.Await(t, result))
 }
@@ -215,22 +204,32 @@ func TestAnnouncementIsHeard(t *testing.T) {
 	})
 }
 
+// fencedRedisson is a client of Redisson that has an RFencedLock.
+func fencedRedisson(t *testing.T, s *redistest.Server, name string) *redisson {
+	r := newRedisson(goRedis(t, s), name, "1", help.Lasting)
+	r.fenced = true
+	return r
+}
+
+// takeToken has Redisson lock, and returns its token.
+func (r *redisson) takeToken(t *testing.T) int64 {
+	t.Helper()
+	_, ok, err := r.try(t.Context())
+	check.Must(t, ok && err == nil, "Redisson's try = %t, %v", ok, err)
+	return r.token
+}
+
 // TestTokensOfFencedLockAreInOneOrder: of both sides, and the key stays without an expiry.
 func TestTokensOfFencedLockAreInOneOrder(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"a", "{order}:7"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			ours := check.Value(compat.RedissonFenced(locktest.Open(t, s.URL(), unprefixed()), name)).OK(t)
-			other := newRedisson(goRedis(t, s), name, "1", help.Lasting)
-			other.fenced = true
+			s, c := locktest.Start(t, unprefixed())
+			ours, other := check.Value(compat.RedissonFenced(c, name)).OK(t), fencedRedisson(t, s, name)
 			var last int64
 			for range 3 {
-				if _, ok, err := other.try(t.Context()); !ok || err != nil {
-					t.Fatal(ok, err)
-				}
-				theirs := other.token
+				theirs := other.takeToken(t)
 				check.OK(t, "unlock", other.unlock(t.Context()))
 				lease := lockShared(t, ours)
 				check.That(t, theirs > last && lease.Token() > theirs, "after %d Redisson has %d, and redlatch %d", last, theirs, lease.Token())
@@ -247,40 +246,32 @@ func TestTokensOfFencedLockAreInOneOrder(t *testing.T) {
 // counted, as one that releases by force, or adopts a lease.
 func TestFencedLockIsGrantedInOneOrder(t *testing.T) {
 	t.Parallel()
-	acts := map[string]func(t *testing.T, c *redlatch.Client, lease *redlatch.Lease){
+	for name, act := range map[string]func(t *testing.T, c *redlatch.Client, lease *redlatch.Lease){
 		"forced release": func(t *testing.T, c *redlatch.Client, _ *redlatch.Lease) {
 			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
 		},
 		"adopted lease": func(t *testing.T, c *redlatch.Client, lease *redlatch.Lease) {
-			text := check.Value(lease.Detach(t.Context())).OK(t)
-			locktest.Release(t, check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{})).OK(t))
+			locktest.Release(t, help.Adopt(t, c, help.Detach(t, lease)))
 		},
-	}
-	for name, act := range acts {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			o := unprefixed()
-			o.Heartbeat, o.Lock.TTL = time.Minute, time.Hour // so that the waiter does not ask by itself
 			fenced := func() *redlatch.ReentrantMutex {
-				return check.Value(compat.RedissonFenced(locktest.Open(t, s.URL(), o), "a")).OK(t)
+				return check.Value(compat.RedissonFenced(locktest.Open(t, s.URL(), unprefixed()), "a")).OK(t)
 			}
 			lease, waiter := lockShared(t, fenced()), fenced()
 			waits := help.GoAcquire(func() (*redlatch.Lease, error) { return waiter.Lock(t.Context()) })
-			locktest.Eventually(t, "a waiter", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 1 })
-			act(t, locktest.Open(t, s.URL(), o), lease)
+			awaitLine(t, s, "a", 1)
+			act(t, locktest.Open(t, s.URL(), unprefixed()), lease)
 			next := help.Await(t, waits)
 			nested := check.Value(waiter.Lock(next.Context())).OK(t)
 			check.That(t, next.Token() > lease.Token() && nested.Token() == next.Token(), "the waiter has %d, and within it %d", next.Token(), nested.Token())
 			token := next.Token()
 			locktest.Release(t, nested)
 			locktest.Release(t, next)
-			other := newRedisson(goRedis(t, s), "a", "1", help.Lasting)
-			other.fenced = true
-			if _, ok, err := other.try(t.Context()); !ok || err != nil {
-				t.Fatal(ok, err)
-			}
-			check.That(t, other.token > token, "Redisson has %d after %d", other.token, token)
+			theirs := fencedRedisson(t, s, "a").takeToken(t)
+			check.That(t, theirs > token, "Redisson has %d after %d", theirs, token)
 		})
 	}
 }
@@ -380,41 +371,6 @@ func TestNeighbourOptionsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// busy keeps a line at the lock: so many workers in processes of their own lock it again and again.
-// It returns how often they have had it.
-func busy(t *testing.T, s *redistest.Server, name string, workers int, o redlatch.LockOptions) (turns func() int) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, workers)
-	var count atomic.Int64
-	for range workers {
-		m := locktest.Open(t, s.URL(), unprefixed()).Mutex(name).With(o)
-		go func() {
-			for {
-				l, err := m.Lock(ctx)
-				if err != nil {
-					ended <- err
-					return
-				}
-				count.Add(1)
-				if err := l.Release(ctx); err != nil {
-					ended <- err
-					return
-				}
-			}
-		}()
-	}
-	t.Cleanup(func() {
-		cancel()
-		for range workers {
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		}
-	})
-	return func() int { return int(count.Load()) }
-}
-
 // TestYieldLetsOthersIn: a poller of another library gets its turn while the line is never empty.
 func TestYieldLetsOthersIn(t *testing.T) {
 	t.Parallel()
@@ -422,22 +378,32 @@ func TestYieldLetsOthersIn(t *testing.T) {
 	s := redistest.Start(t)
 	// The lock is left free for so long that a poll of a busy machine is in time, too.
 	yield := redlatch.LockOptions{Yield: redlatch.Yield{Every: every, For: 10 * time.Second}}
-	had := busy(t, s, "a", workers, yield)
-	locktest.Eventually(t, "redlatch has the lock", func() bool { return had() > 0 })
+	ctx, cancel := context.WithCancel(t.Context())
+	var had atomic.Int64
+	var work sync.WaitGroup
+	t.Cleanup(func() { cancel(); work.Wait() })
+	for range workers {
+		m := locktest.Open(t, s.URL(), unprefixed()).Mutex("a").With(yield)
+		work.Go(func() {
+			for err := error(nil); err == nil; {
+				err = m.Do(ctx, func(context.Context, *redlatch.Lease) error { had.Add(1); return nil })
+				check.That(t, err == nil || errors.Is(err, context.Canceled), "Do = %v", err)
+			}
+		})
+	}
+	locktest.Eventually(t, "redlatch has the lock", func() bool { return had.Load() > 0 })
 	client, newcomer := goRedis(t, s), locktest.Open(t, s.URL(), unprefixed()).Mutex("a").With(yield)
 	for range turns {
-		began := had()
+		began := had.Load()
 		locktest.Eventually(t, "the other library's turn", func() bool {
 			return client.SetNX(t.Context(), "a", "other", help.Lasting).Val()
 		})
-		if n := had() - began; n > 3*every { // a release that finds no line does not count
+		if n := had.Load() - began; n > 3*every { // a release that finds no line does not count
 			t.Errorf("redlatch had the lock %d times meanwhile, want every %d releases", n, every)
 		}
-		before := had()
-		if l, err := newcomer.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-			t.Errorf("TryLock while the other library holds the lock = %v, %v, want ErrTaken", l, err)
-		}
-		check.That(t, client.Get(t.Context(), "a").Val() == "other" && had() == before, "redlatch was let in while the other library held the lock")
+		before := had.Load()
+		check.Error(t, "TryLock while the other library holds the lock", check.ErrorOf(newcomer.TryLock(t.Context())), redlatch.ErrTaken)
+		check.That(t, client.Get(t.Context(), "a").Val() == "other" && had.Load() == before, "redlatch was let in while the other library held the lock")
 		check.That(t, s.Do("DEL", "a") == "1", "the key of the other library was gone")
 	}
 }

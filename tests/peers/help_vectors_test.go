@@ -261,63 +261,50 @@ func later(state vector.State) vector.State {
 	return next
 }
 
-// compact writes vectors so that a person can read them: a line for each field.
+// compactVectors writes vectors so that a person can read them: a line for each field.
 func compactVectors(vectors []vector.Vector) string {
-	var out strings.Builder
-	line := func(name string, v any, last bool) {
-		text, _ := marshalPlain(v)
-		comma := ","
-		if last {
-			comma = ""
-		}
-		fmt.Fprintf(&out, "    %q: %s%s\n", name, text, comma)
-	}
-	state := func(name string, s vector.State, last bool) {
-		var keys []string
-		for key := range s {
-			keys = append(keys, key)
-		}
-		slices.Sort(keys)
-		fmt.Fprintf(&out, "    %q: {", name)
-		for i, key := range keys {
-			text, _ := marshalPlain(s[key])
-			comma := ","
-			if i == len(keys)-1 {
-				comma = "\n    "
+	var all []string
+	for _, v := range vectors {
+		var fields []string
+		field := func(name, text string) { fields = append(fields, fmt.Sprintf("    %q: %s", name, text)) }
+		state := func(name string, s vector.State) {
+			var lines []string
+			for _, key := range slices.Sorted(maps.Keys(s)) {
+				lines = append(lines, fmt.Sprintf("\n      %q: %s", key, plainJSON(s[key])))
 			}
-			fmt.Fprintf(&out, "\n      %q: %s%s", key, text, comma)
+			if lines == nil {
+				field(name, "{}")
+			} else {
+				field(name, "{"+strings.Join(lines, ",")+"\n    }")
+			}
 		}
-		out.WriteString(map[bool]string{true: "}\n", false: "},\n"}[last])
-	}
-	out.WriteString("[\n")
-	for i, v := range vectors {
-		out.WriteString("  {\n")
-		line("name", v.Name, false)
-		line("script", v.Script, false)
+		field("name", plainJSON(v.Name))
+		field("script", plainJSON(v.Script))
 		if len(v.Listening) > 0 {
-			line("listening", v.Listening, false)
+			field("listening", plainJSON(v.Listening))
 		}
-		state("before", v.Before, false)
-		line("keys", v.Keys, false)
-		line("args", v.Args, false)
-		line("reply", v.Reply, false)
+		state("before", v.Before)
+		field("keys", plainJSON(v.Keys))
+		field("args", plainJSON(v.Args))
+		field("reply", plainJSON(v.Reply))
 		if len(v.Published) > 0 {
-			line("published", v.Published, false)
+			field("published", plainJSON(v.Published))
 		}
-		state("after", v.After, true)
-		out.WriteString(map[bool]string{true: "  }\n", false: "  },\n"}[i == len(vectors)-1])
+		state("after", v.After)
+		all = append(all, "  {\n"+strings.Join(fields, ",\n")+"\n  }")
 	}
-	out.WriteString("]\n")
-	return out.String()
+	return "[\n" + strings.Join(all, ",\n") + "\n]\n"
 }
 
-// marshalPlain is json.Marshal without escapes for HTML.
-func marshalPlain(v any) (string, error) {
+// plainJSON is json.Marshal without escapes for HTML, of what JSON can say.
+func plainJSON(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return strings.TrimSuffix(b.String(), "\n"), err
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // vectors runs the steps of a file.
