@@ -12,48 +12,42 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 )
 
 // TestCountDownWithoutACount: what was never set, or is gone, is an error, and never a zero.
 func TestCountDownWithoutACount(t *testing.T) {
 	t.Parallel()
-	s, c := locktest.Start(t, help.Unhurried())
-	d := c.CountDownLatch("d")
-	wantNotSet := func(what string, err error) {
-		t.Helper()
-		check.That(t, errors.Is(err, redlatch.ErrNotSet), "%s = %v, want ErrNotSet", what, err)
-	}
-	all := func() {
-		t.Helper()
-		_, err := d.CountDown(t.Context())
-		wantNotSet("CountDown", err)
-		_, err = d.CountDownOnce(t.Context(), "a")
-		wantNotSet("CountDownOnce", err)
-		_, err = d.Count(t.Context())
-		wantNotSet("Count", err)
-		wantNotSet("Await", d.Await(t.Context()))
-		wantNotSet("Delete", d.Delete(t.Context()))
-	}
-	all()
-	for what, lose := range map[string]func(){
-		"deleted":       func() { _ = d.Delete(t.Context()) },
-		"deleted by":    func() { s.Do("DEL", locktest.StateKey("d")) },
-		"expired":       func() { s.Do("PEXPIRE", locktest.StateKey("d"), "1") },
-		"flushed":       func() { s.Do("FLUSHALL") },
-		"set once more": func() { s.Do("DEL", locktest.StateKey("d")); help.SetCount(t, d, 9) },
-	} {
-		help.SetCount(t, d, 1)
-		wait := help.GoAwait(t.Context(), d)
-		locktest.InLine(t, s, "d", 1)
-		lose()
-		wantNotSet("Await of what was "+what, help.Receive(t, wait, "a wait"))
-		_ = d.Delete(t.Context())
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		d := s.Client(t, help.Unhurried()).CountDownLatch("d")
+		all := func() {
+			t.Helper()
+			check.Error(t, "CountDown", check.ErrorOf(d.CountDown(t.Context())), redlatch.ErrNotSet)
+			check.Error(t, "CountDownOnce", check.ErrorOf(d.CountDownOnce(t.Context(), "a")), redlatch.ErrNotSet)
+			check.Error(t, "Count", check.ErrorOf(d.Count(t.Context())), redlatch.ErrNotSet)
+			check.Error(t, "Await", d.Await(t.Context()), redlatch.ErrNotSet)
+			check.Error(t, "Delete", d.Delete(t.Context()), redlatch.ErrNotSet)
+		}
 		all()
-	}
-	if set, err := d.TrySetCount(t.Context(), 1, 100*time.Millisecond); !set || err != nil {
-		t.Fatalf("TrySetCount = %t, %v", set, err)
-	}
-	wantNotSet("Await of what expires", d.Await(locktest.Within(t, locktest.Patience)))
+		for what, lose := range map[string]func(){
+			"deleted":       func() { _ = d.Delete(t.Context()) },
+			"deleted by":    func() { s.Do("DEL", locktest.StateKey("d")) },
+			"expired":       func() { s.Do("PEXPIRE", locktest.StateKey("d"), "1") },
+			"flushed":       s.LoseEverything,
+			"set once more": func() { s.Do("DEL", locktest.StateKey("d")); help.SetCount(t, d, 9) },
+		} {
+			help.SetCount(t, d, 1)
+			wait := help.GoAwait(t.Context(), d)
+			locktest.InLine(t, s, "d", 1)
+			lose()
+			check.Error(t, "Await of what was "+what, help.Receive(t, wait, "a wait"), redlatch.ErrNotSet)
+			_ = d.Delete(t.Context())
+			all()
+		}
+		set, err := d.TrySetCount(t.Context(), 1, 100*time.Millisecond)
+		check.Must(t, set && err == nil, "TrySetCount = %t, %v", set, err)
+		check.Error(t, "Await of what expires", d.Await(t.Context()), redlatch.ErrNotSet)
+	})
 }
 
 // TestCountDownBadInput is refused before anything is sent.

@@ -116,32 +116,28 @@ func TestEveryKindFullLine(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		all := help.Several(t, s, clients, crowded(help.Sluggish(), most))
 		held := help.Enter(t, help.LockOf(all[0], kind))
-		name := held.Name()
-		results := make(chan help.Outcome, clients*each)
+		results := make(chan error, clients*each)
 		var served sync.WaitGroup
-		for _, c := range all {
-			for range each {
-				served.Go(func() {
-					l, err := help.LockOf(c, kind).Acquire(locktest.Within(t, locktest.Patience))
-					results <- help.Outcome{Lease: l, Err: err}
-					if err == nil {
-						check.Nil(t, "Release", l.Release(context.Background()))
-					}
-				})
-			}
+		for i := range clients * each {
+			served.Go(func() {
+				l, err := help.LockOf(all[i%clients], kind).Acquire(locktest.Within(t, locktest.Patience))
+				if results <- err; err == nil {
+					check.Nil(t, "Release", l.Release(context.Background()))
+				}
+			})
 		}
 		for range clients*each - most {
-			wantLineFull(t, help.AwaitError(t, results))
+			wantLineFull(t, help.Receive(t, results, "an acquisition"))
 		}
-		locktest.InLine(t, s, name, most)
+		locktest.InLine(t, s, held.Name(), most)
 		_, err := help.LockOf(all[1], kind).Try(t.Context())
 		check.That(t, errors.Is(err, redlatch.ErrTaken) && !errors.Is(err, redlatch.ErrLineFull), "a try beside a full line = %v, want ErrTaken alone", err)
 		locktest.Release(t, held)
 		served.Wait()
 		for range most {
-			help.Await(t, results)
+			check.Nil(t, "a wait in line", <-results)
 		}
-		help.WantNothingLeft(t, s, name)
+		help.WantNothingLeft(t, s, held.Name())
 	})
 }
 

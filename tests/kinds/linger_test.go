@@ -206,37 +206,36 @@ func TestKeptReadersAndWriters(t *testing.T) {
 // writer leaves. The writer's client may not take the lock up again then, nor with a smaller token later.
 func TestReaderUnderAWriterThatMayBeKept(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), lingering()), locktest.Open(t, s.URL(), redlatch.Options{})
-	byName := func(by *redlatch.Client) func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
-		return func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
-			return by.RWMutex(m.Name()).RLock(redlatch.WithOwner(t.Context(), w.Owner()))
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, other := s.Client(t, lingering()), s.Client(t, redlatch.Options{})
+		byOwner := func(by *redlatch.Client) func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
+			return func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
+				return by.RWMutex(m.Name()).RLock(redlatch.WithOwner(t.Context(), w.Owner()))
+			}
 		}
-	}
-	for name, read := range map[string]func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error){
-		"downgraded": func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
-			return m.Downgrade(t.Context(), w)
-		},
-		"by its context": func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
-			return m.RLock(context.WithoutCancel(w.Context()))
-		},
-		"by its owner":             byName(c),
-		"by its owner, in another": byName(other),
-	} {
-		m := c.RWMutex(name)
-		w := mayBeKept(t, m.Lock)
-		r := check.Value(read(m, w)).OK(t)
-		if w.Held() {
-			locktest.Release(t, w)
+		for name, read := range map[string]func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error){
+			"downgraded": func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
+				return m.Downgrade(t.Context(), w)
+			},
+			"by its context": func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
+				return m.RLock(context.WithoutCancel(w.Context()))
+			},
+			"by its owner": byOwner(c), "by its owner, in another": byOwner(other),
+		} {
+			m := c.RWMutex(name)
+			w := mayBeKept(t, m.Lock)
+			r := check.Value(read(m, w)).OK(t)
+			if w.Held() {
+				locktest.Release(t, w)
+			}
+			check.Error(t, name+": TryLock beside the reader", check.ErrorOf(m.TryLock(t.Context())), redlatch.ErrTaken)
+			last := r.Token()
+			locktest.Release(t, r)
+			next := check.Value(m.Lock(t.Context())).OK(t)
+			check.That(t, next.Token() > last, "%s: a writer has the token %d after a reader had %d", name, next.Token(), last)
+			locktest.Release(t, next)
 		}
-		_, err := m.TryLock(t.Context())
-		check.Error(t, name+": TryLock beside the reader", err, redlatch.ErrTaken)
-		last := r.Token()
-		locktest.Release(t, r)
-		next := check.Value(m.Lock(t.Context())).OK(t)
-		check.That(t, next.Token() > last, "%s: a writer has the token %d after a reader had %d", name, next.Token(), last)
-		locktest.Release(t, next)
-	}
+	})
 }
 
 // TestOwnerThatAnotherProcessHas: it reads beside the lease of that owner, and beside no later one of the
@@ -271,12 +270,6 @@ func TestOwnerThatAnotherProcessHas(t *testing.T) {
 	})
 }
 
-// wished waits until Redis knows that so many holders of a name want to be told.
-func wished(t *testing.T, s *redistest.Server, name string, n string) {
-	t.Helper()
-	locktest.Eventually(t, "holders want to be told", func() bool { return s.Do("ZCOUNT", help.ClientsKey(name), "-inf", "(0") == n })
-}
-
 // wantOpen checks that a holder was not told.
 func wantOpen(t *testing.T, wanted <-chan struct{}, when string) {
 	t.Helper()
@@ -293,14 +286,17 @@ func TestWantedIsPushed(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		near, far := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
 		name := help.LockOf(near, kind).Name
+		wished := func(n string) { // so many holders want to be told
+			locktest.Eventually(t, "wishes: "+n, func() bool { return s.Do("ZCOUNT", help.ClientsKey(name), "-inf", "(0") == n })
+		}
 		l := help.Enter(t, help.LockOf(near, kind))
 		wanted := l.Wanted()
-		wished(t, s, name, "1")
+		wished("1")
 		wantOpen(t, wanted, "before any waiter has come")
 		check.That(t, s.Do("PTTL", help.ClientsKey(name)) != "-1", "the wish of a holder stays for ever")
 		next := help.GoEnter(t.Context(), help.LockOf(far, kind))
 		help.Receive(t, wanted, "the word of a waiter")
-		wished(t, s, name, "0")
+		wished("0")
 		check.That(t, l.Wanted() == wanted && l.Held(), "held %t after the word of a waiter, want so, and the same channel again", l.Held())
 		token := l.Token()
 		locktest.Release(t, l)
@@ -312,23 +308,21 @@ func TestWantedIsPushed(t *testing.T) {
 // Redis, whether they come before or after the holder asks.
 func TestWantedByItsOwnProcess(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	o, seen := help.Watched(help.Sluggish())
-	m := locktest.Open(t, s.URL(), o).Mutex("a")
-	first := locktest.Lock(t, m)
-	wanted := first.Wanted()
-	wished(t, s, "a", "1")
-	results := help.GoLocks(t, t.Context(), m, seen, 2)
-	help.Receive(t, wanted, "the word of a goroutine")
-	locktest.Release(t, first)
-	second := help.Await(t, results[0])
-	help.Receive(t, second.Wanted(), "the word of a goroutine that waited before")
-	locktest.Release(t, second)
-	third := help.Await(t, results[1])
-	wanted = third.Wanted()
-	locktest.Eventually(t, "the wish of the last is there", func() bool {
-		return strings.Contains(s.Do("ZRANGE", help.ClientsKey("a"), "0", "-1"), third.Owner())
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		o, seen := help.Watched(help.Sluggish())
+		m := s.Client(t, o).Mutex("a")
+		first := locktest.Lock(t, m)
+		wanted := first.Wanted()
+		results := help.GoLocks(t, t.Context(), m, seen, 2)
+		help.Receive(t, wanted, "the word of a goroutine")
+		locktest.Release(t, first)
+		second := help.Await(t, results[0])
+		help.Receive(t, second.Wanted(), "the word of a goroutine that waited before")
+		locktest.Release(t, second)
+		third := help.Await(t, results[1])
+		wanted = third.Wanted()
+		time.Sleep(time.Second)
+		wantOpen(t, wanted, "when no other is left")
+		locktest.Release(t, third)
 	})
-	wantOpen(t, wanted, "when no other is left")
-	locktest.Release(t, third)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -57,6 +56,9 @@ func wantShut(t *testing.T, c *redlatch.Client, l kindtest.Lock, token int64, d 
 	}
 	check.That(t, info.Holders[0].Token == token && info.Holders[0].Client != "", "holder %+v, want the one with the token %d", info.Holders[0], token)
 	check.Error(t, "a try", check.ErrorOf(l.Try(t.Context())), redlatch.ErrTaken)
+	if l.Kind == "election" {
+		check.Error(t, "Leader", check.ErrorOf(c.Election(l.Name).Leader(t.Context())), redlatch.ErrNotHeld)
+	}
 }
 
 // TestEveryKindReleasedTooEarly: it stays shut, says so, and a second release changes nothing. A
@@ -207,23 +209,6 @@ func TestSemaphoreBoundsHowOften(t *testing.T) {
 	help.WantNothingLeft(t, s, "a")
 }
 
-// TestOfficeThatIsShut has no leader, and those who observe are told at once.
-func TestOfficeThatIsShut(t *testing.T) {
-	t.Parallel()
-	_, c := locktest.Start(t, holding(help.Sluggish(), longHold))
-	e := c.Election("a")
-	leaders := e.Observe(t.Context())
-	term := check.Value(e.Campaign(t.Context(), "me")).OK(t)
-	for p := help.Receive(t, leaders, "news of the leader"); p.Term == 0; {
-		p = help.Receive(t, leaders, "news of the leader")
-	}
-	check.OK(t, "Release", term.Release(t.Context()))
-	if p := help.Receive(t, leaders, "news of the end"); p.Term != 0 {
-		t.Errorf("the leader is %+v, want none", p)
-	}
-	check.Error(t, "Leader", check.ErrorOf(e.Leader(t.Context())), redlatch.ErrNotHeld)
-}
-
 // TestMinHoldIsRefused where it means nothing, unless it is taken away again.
 func TestMinHoldIsRefused(t *testing.T) {
 	t.Parallel()
@@ -322,22 +307,21 @@ func TestExtendToItsOwnLength(t *testing.T) {
 // a lease as long as any, and of its own.
 func TestExtendToIsNotPassedOn(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	o, seen := help.Watched(help.Brisk(locktest.Patience))
-	m := locktest.Open(t, s.URL(), o).Mutex("a")
-	first := locktest.Lock(t, m)
-	results := help.GoLocks(t, t.Context(), m, seen, 2)
-	locktest.Release(t, first)
-	second := help.Await(t, results[0])
-	check.OK(t, "ExtendTo", second.ExtendTo(t.Context(), time.Hour))
-	owner := second.Owner()
-	locktest.Release(t, second)
-	third := help.Await(t, results[1])
-	check.That(t, third.Owner() != owner, "a lease with a length of its own was passed on")
-	if ms, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); err != nil || ms > int(locktest.Patience.Milliseconds()) {
-		t.Errorf("the next lease lasts for %d ms in Redis, want its TTL of %v", ms, locktest.Patience)
-	}
-	locktest.Release(t, third)
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		o, seen := help.Watched(help.Brisk(time.Minute))
+		m := s.Client(t, o).Mutex("a")
+		first := locktest.Lock(t, m)
+		results := help.GoLocks(t, t.Context(), m, seen, 2)
+		locktest.Release(t, first)
+		second := help.Await(t, results[0])
+		check.OK(t, "ExtendTo", second.ExtendTo(t.Context(), time.Hour))
+		owner := second.Owner()
+		locktest.Release(t, second)
+		third := help.Await(t, results[1])
+		check.That(t, third.Owner() != owner, "a lease with a length of its own was passed on")
+		check.Equal(t, s.Do("PTTL", locktest.StateKey("a")), "60000", "the next lease lasts in Redis for")
+		locktest.Release(t, third)
+	})
 }
 
 // TestExtendToIsRefused: lengths that cannot be, leases that are over, and what must not be long.

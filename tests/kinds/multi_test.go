@@ -23,26 +23,19 @@ func TestMultiTakesOneRequest(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	m := c.MultiMutex("c", "a", "b", "a")
-	if got := m.Names(); !slices.Equal(got, []string{"a", "b", "c"}) {
-		t.Errorf("Names = %q, want each once, in order", got)
-	}
-	take := func() *redlatch.MultiLease {
-		t.Helper()
-		return check.Value(m.Lock(t.Context())).OK(t)
-	}
-	first := take() // the server knows the script from now on
+	check.That(t, slices.Equal(m.Names(), []string{"a", "b", "c"}), "Names = %q, want each once, in order", m.Names())
+	first := check.Value(m.Lock(t.Context())).OK(t) // the server knows the script from now on
 	check.OK(t, "Release", first.Release(t.Context()))
 	help.Recorded(t, s, c) // the client has sent all that it sends by itself
 	calls := func() int { return help.Evalshas(s.Do("INFO", "commandstats")) }
 	before := calls()
-	l := take()
+	l := check.Value(m.Lock(t.Context())).OK(t)
 	check.Equal(t, calls()-before, 1, "requests")
 	for _, name := range m.Names() {
-		check.Error(t, fmt.Sprintf("TryLock(%q)", name), check.ErrorOf(c.Mutex(name).TryLock(t.Context())), redlatch.ErrTaken)
+		check.Error(t, "TryLock of "+name, check.ErrorOf(c.Mutex(name).TryLock(t.Context())), redlatch.ErrTaken)
 	}
-	if err := l.Release(t.Context()); err != nil || l.Held() || l.Context().Err() == nil {
-		t.Errorf("Release = %v, held %t, context %v", err, l.Held(), l.Context().Err())
-	}
+	check.OK(t, "Release", l.Release(t.Context()))
+	check.That(t, !l.Held() && l.Context().Err() != nil, "several names are held after their release")
 	help.WantNothingLeft(t, s, "a", "b", "c")
 }
 

@@ -91,29 +91,6 @@ func TestReentryOnAServer(t *testing.T) {
 	check.Equal(t, seen.Count(redlatch.EventFailed), 2, "refusals that were told")
 }
 
-// TestReleaseTwiceAtOnce: of two goroutines that release one entry, one does. The other must not
-// release the entry around it.
-func TestReleaseTwiceAtOnce(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Brisk(help.Lasting))
-	m := c.ReentrantMutex("a")
-	outer := check.Value(m.Lock(t.Context())).OK(t)
-	for range 100 {
-		entry := check.Value(m.Lock(outer.Context())).OK(t)
-		results := make(chan error, 2)
-		for range 2 {
-			go func() { results <- entry.Release(context.Background()) }()
-		}
-		for range 2 {
-			check.OK(t, "Release of a nested entry", help.Receive(t, results, "Release"))
-		}
-		if got := s.Do("HGET", locktest.StateKey("a"), outer.Owner()); got != "1" {
-			t.Fatalf("%s entries are left, want 1", got)
-		}
-	}
-	locktest.Release(t, outer)
-}
-
 // TestWriterWaitsForADeadReaderNoLongerThanItsTTL while another reader lives on and leaves.
 func TestWriterWaitsForADeadReaderNoLongerThanItsTTL(t *testing.T) {
 	t.Parallel()

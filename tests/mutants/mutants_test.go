@@ -622,7 +622,7 @@ var mutants = []mutant{
 		"	l.keeper.Cleanup.Add(node, l.undoing(l.ticket), after",
 		"		l.keeper.Cleanup.Add(node, l.lock.Release(l.owner, l.ticket, false, false), after", "TestEveryKindLostReleasesLeaveItShut"),
 	breaks("leader that resigned and seems to lead", "election.go",
-		" || p.Holders[0].Resting", "", "TestOfficeThatIsShut"),
+		" || p.Holders[0].Resting", "", "TestEveryKindReleasedTooEarly"),
 	breaks("force that deletes a hash that is no lock", "internal/protocol/script/lua/reentrant.lua",
 		" and count(entry) == 0 and not not_a_lock()", " and count(entry) == 0", "TestForceReleaseOfALockOfRedisson"),
 	breaks("force that takes an owner with all its entries", "internal/protocol/script/lua/reentrant.lua",

@@ -88,9 +88,7 @@ func TestNeighboursExcludeAndWakeEachOther(t *testing.T) {
 			if err := help.Receive(t, result, "the other side's wait"); err != nil || told != 1 {
 				t.Errorf("it got the lock with %v after %d messages, want 1", err, told)
 			}
-			if l, err := ours.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-				t.Errorf("while the other side holds the lock, TryLock = %v, %v, want ErrTaken", l, err)
-			}
+			check.Error(t, "TryLock while the other side holds the lock", check.ErrorOf(ours.TryLock(t.Context())), redlatch.ErrTaken)
 			waits := help.GoAcquire(func() (*redlatch.Lease, error) { return ours.Lock(t.Context()) })
 			locktest.Eventually(t, "redlatch listens to the other side", func() bool {
 				return strings.HasSuffix(s.Do("PUBSUB", "NUMSUB", other.channel()), "1")

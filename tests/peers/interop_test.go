@@ -70,8 +70,7 @@ func TestOtherLibrariesAndMutexExclude(t *testing.T) {
 		t.Run(other.name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			client := redis.NewClient(&redis.Options{Addr: s.Addr()})
-			t.Cleanup(func() { client.Close() })
+			client := goRedis(t, s)
 			m := locktest.Open(t, s.URL(), unprefixed()).Mutex("a")
 
 			l := locktest.Lock(t, m)
@@ -80,9 +79,7 @@ func TestOtherLibrariesAndMutexExclude(t *testing.T) {
 			}
 			locktest.Release(t, l)
 			free := check.Value(other.try(t.Context(), client, "a", help.Lasting)).From(t, fmt.Sprintf("after redlatch released the lock, a try of %s", other.name))
-			if l, err := m.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-				t.Errorf("while %s holds the lock, TryLock = %v, %v, want ErrTaken", other.name, l, err)
-			}
+			check.Error(t, "TryLock while the other library holds the lock", check.ErrorOf(m.TryLock(t.Context())), redlatch.ErrTaken)
 			check.OK(t, "free", free(t.Context()))
 			locktest.Release(t, locktest.Lock(t, m))
 			wantFreeKey(t, s, "a")
@@ -107,8 +104,7 @@ func TestForeignReleaseIsNoticed(t *testing.T) {
 			t.Parallel()
 			const waiters = 8
 			s := redistest.Start(t)
-			client := redis.NewClient(&redis.Options{Addr: s.Addr()})
-			t.Cleanup(func() { client.Close() })
+			client := goRedis(t, s)
 			free := check.Value(other.try(t.Context(), client, "a", help.Lasting)).OK(t)
 			var looks []*wire.Counting
 			results := make(chan help.Outcome, waiters)
@@ -120,7 +116,7 @@ func TestForeignReleaseIsNoticed(t *testing.T) {
 					l, err := m.Lock(locktest.Within(t, 4*locktest.Patience)) // it waits for all others
 					results <- help.Outcome{Lease: l, Err: err}
 				}()
-				locktest.Eventually(t, "so many in line", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == i+1 })
+				awaitLine(t, s, "a", i+1)
 			}
 			locktest.Eventually(t, "the first in line looked a few times", func() bool { return looks[0].Count("mutex await") >= 10 })
 			for i, c := range looks[1:] {
@@ -151,7 +147,7 @@ func TestKeyWithoutTTL(t *testing.T) {
 		t.Errorf("Inspect = %+v, %v, want a foreign holder without end", info, err)
 	}
 	result := help.GoLock(t.Context(), c.Mutex("a"))
-	locktest.Eventually(t, "a waiter in line", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 1 })
+	awaitLine(t, s, "a", 1)
 	check.That(t, s.Do("GET", "a") == "operator" && s.Do("PTTL", "a") == "-1", "the key changed to %q with PTTL %s", s.Do("GET", "a"), s.Do("PTTL", "a"))
 	s.Do("DEL", "a")
 	locktest.Release(t, help.Await(t, result))

@@ -250,7 +250,7 @@ func mutexSteps() []vectorStep {
 		{name: "a minimal hold leaves it shut", call: script.AtLeast(release(a), 1, 5*time.Second), args: map[int]string{4: "${us:-2000000}"}, before: held(a)},
 		{
 			name: "a waiter is told when what a minimal hold leaves shut will open", listening: both, before: line(held(a), "B"),
-			call: script.AtLeast(release(a), 1, 5*time.Second), args: map[int]string{4: "${us:-2000000}"},
+			call: script.AtLeast(release(a), 1, 5*time.Second), args: map[int]string{4: "${us:-2400000}"},
 		},
 		{name: "force opens what a minimal hold left shut", call: k.Force(x, a, "", "", vectorFence, "{}", time.Hour)},
 		{name: "a release is announced to another library", call: script.For(release(a), announce), before: held(a)},

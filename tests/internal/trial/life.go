@@ -252,18 +252,6 @@ func Mishaps() []wire.Mishap {
 	return []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.Straggles, wire.ReadOnly, wire.DiskFull}
 }
 
-// EachMishap has an operation meet mishaps, each at these of its requests.
-func EachMishap(t *testing.T, mishaps []wire.Mishap, at []wire.Hits, try func(r *Trial, m wire.Mishap, h wire.Hits)) {
-	t.Parallel()
-	rs := NewCourse(t, 1).At(t)
-	defer rs.Wait()
-	for _, m := range mishaps {
-		for _, h := range at {
-			rs.Run(1, func(r *Trial) { try(r, m, h) }, m.Name, h.Name)
-		}
-	}
-}
-
 // EachSubject runs trials of each kind beside each other, on one server.
 func EachSubject(t *testing.T, some func(rs *Trials, p Subject)) {
 	t.Parallel()

@@ -56,9 +56,9 @@ func (d Divided) Close() error { return errors.Join(d.Conn.Close(), d.Subscripti
 // Mortal is the connection of a process that can be killed at any moment: nothing that its client
 // sends arrives after that, not even a goodbye, and its subscription is closed.
 type Mortal struct {
-	conn.Conn // of others as well, so it stays open
-	life      context.Context
-	Kill      context.CancelFunc
+	conn.Conn
+	life context.Context
+	Kill context.CancelFunc
 }
 
 // Eval implements [conn.Conn].
@@ -80,12 +80,14 @@ func (m *Mortal) Subscribe(ctx context.Context, channel string, up func(), messa
 	return m.Conn.Subscribe(ctx, channel, up, message)
 }
 
-// Close leaves the shared connection open.
+// Close leaves the connection open, which the test closes.
 func (m *Mortal) Close() error { return nil }
 
-// OpenMortal returns a client that can be killed, over the connection of another that stays.
-func OpenMortal(t locktest.Reporter, over conn.Conn, o redlatch.Options) (*redlatch.Client, *Mortal) {
+// StartMortal returns a client that can be killed, over a connection of its own.
+func StartMortal(t testing.TB, s *redistest.Server, o redlatch.Options) (*redlatch.Client, *Mortal) {
 	t.Helper()
+	over := Dial(t, s.Addr())
+	t.Cleanup(func() { _ = over.Close() })
 	o.RequestTimeout = locktest.Patience // nothing is given up because the machine is busy
 	process := &Mortal{Conn: over}
 	process.life, process.Kill = context.WithCancel(context.Background())
@@ -93,14 +95,6 @@ func OpenMortal(t locktest.Reporter, over conn.Conn, o redlatch.Options) (*redla
 	check.Must(t, err == nil, "New: %v", err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, process
-}
-
-// StartMortal is [OpenMortal] over a connection of its own.
-func StartMortal(t testing.TB, s *redistest.Server, o redlatch.Options) (*redlatch.Client, *Mortal) {
-	t.Helper()
-	over := Dial(t, s.Addr())
-	t.Cleanup(func() { _ = over.Close() })
-	return OpenMortal(t, over, o)
 }
 
 // Die kills a client when it waits for what it acquires. It returns the owner of the ticket that is
@@ -220,27 +214,6 @@ func (a *Answered) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	results := a.Conn.Eval(ctx, calls...)
 	if hit && !a.Then(results[0].Reply) {
 		return Failing(len(calls), errors.New("connection lost"))
-	}
-	return results
-}
-
-// Stalled is a connection over which the first request with a script is never answered.
-type Stalled struct {
-	conn.Conn
-	Script string
-	once   sync.Once
-}
-
-// Eval implements [conn.Conn].
-func (s *Stalled) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	lost := false
-	if calls[0].Script.Name == s.Script {
-		s.once.Do(func() { lost = true })
-	}
-	results := s.Conn.Eval(ctx, calls...)
-	if lost {
-		<-ctx.Done()
-		return Failing(len(calls), ctx.Err())
 	}
 	return results
 }
