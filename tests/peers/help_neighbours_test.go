@@ -3,17 +3,15 @@ package peers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
 // What Redisson and Spring Integration do with Redis, written anew from what their keys, scripts
@@ -173,53 +171,30 @@ func (s *spring) unlock(ctx context.Context) error {
 	return err
 }
 
-// overheard counts what is published on a channel.
-type overheard struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (o *overheard) list() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return append([]string(nil), o.all...)
-}
+// overheard is what is published on a channel.
+type overheard <-chan *redis.Message
 
 // listenTo listens to a channel until the test ends.
-func listenTo(t *testing.T, client *redis.Client, channel string) *overheard {
+func listenTo(t *testing.T, client *redis.Client, channel string) overheard {
 	t.Helper()
 	sub := client.Subscribe(t.Context(), channel)
+	t.Cleanup(func() { sub.Close() })
 	check.OK(t, "Receive", check.ErrorOf(sub.Receive(t.Context())))
-	o, done := &overheard{}, make(chan struct{})
-	go func() {
-		defer close(done)
-		for m := range sub.Channel() {
-			o.mu.Lock()
-			o.all = append(o.all, m.Payload)
-			o.mu.Unlock()
-		}
-	}()
-	t.Cleanup(func() {
-		sub.Close()
-		<-done
-	})
-	return o
+	return sub.Channel()
 }
 
-// settled returns what was published up to now: a message that is sent now comes after it.
-func (o *overheard) settled(t *testing.T, s *redistest.Server, channel string) []string {
+// settled returns what was published since it was called last: a message that is sent now comes after it.
+func (o overheard) settled(t *testing.T, s *redistest.Server, channel string) (all []string) {
 	t.Helper()
-	end := fmt.Sprintf("end %d", len(o.list()))
+	const end = "end of what was published"
 	s.Do("PUBLISH", channel, end)
-	var all []string
-	locktest.Eventually(t, "the end of what was published", func() bool {
-		all = o.list()
-		return len(all) > 0 && all[len(all)-1] == end
-	})
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.all = nil
-	return all[:len(all)-1]
+	for {
+		m := help.Receive(t, o, "the end of what was published")
+		if m.Payload == end {
+			return all
+		}
+		all = append(all, m.Payload)
+	}
 }
 
 // goRedis returns a go-redis client that is closed with the test.

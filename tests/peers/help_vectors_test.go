@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -19,41 +18,28 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/internal/testkit/vector"
+	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
 // vectorBench makes vectors on a server.
 type vectorBench struct {
 	t      *testing.T
-	s      *redistest.Server
 	client *redis.Client
-	run    string // its run_id
-
-	mu       sync.Mutex
-	messages [][2]string
+	run    string                // its run_id
+	heard  <-chan *redis.Message // on all channels
 }
 
 func newVectorBench(t *testing.T) *vectorBench {
 	t.Helper()
 	s := redistest.Start(t)
-	b := &vectorBench{t: t, s: s, client: redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2})}
+	b := &vectorBench{t: t, client: redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2})}
 	t.Cleanup(func() { b.client.Close() })
 	info := b.client.Info(t.Context(), "server").Val()
 	b.run = regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(info)[1]
 	sub := b.client.PSubscribe(t.Context(), "*")
 	check.OK(t, "Receive", check.ErrorOf(sub.Receive(t.Context())))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for m := range sub.Channel() {
-			b.mu.Lock()
-			b.messages = append(b.messages, [2]string{m.Channel, m.Payload})
-			b.mu.Unlock()
-		}
-	}()
-	t.Cleanup(func() {
-		sub.Close()
-		<-done
-	})
+	t.Cleanup(func() { sub.Close() })
+	b.heard = sub.Channel()
 	return b
 }
 
@@ -215,9 +201,6 @@ func (b *vectorBench) make(name, spelling string, before vector.State, call conn
 	}
 	at := b.now()
 	b.load(at, before)
-	b.mu.Lock()
-	b.messages = nil
-	b.mu.Unlock()
 	args := make([]any, len(call.Args))
 	for i, a := range call.Args {
 		args[i] = at.Resolve(a)
@@ -226,17 +209,13 @@ func (b *vectorBench) make(name, spelling string, before vector.State, call conn
 	check.Must(b.t, err == nil, "%s, %s: %v", spelling, name, err)
 	v.Reply, v.After = b.normalReply(at, reply), b.dump(at)
 	b.client.Publish(ctx, "end", "end")
-	locktest.Eventually(b.t, "all messages", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return len(b.messages) > 0 && b.messages[len(b.messages)-1][0] == "end"
-	})
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, m := range b.messages[:len(b.messages)-1] {
-		v.Published = append(v.Published, [2]string{m[0], b.normal(at, m[1], true)})
+	for {
+		m := help.Receive(b.t, b.heard, "a message")
+		if m.Channel == "end" {
+			return v
+		}
+		v.Published = append(v.Published, [2]string{m.Channel, b.normal(at, m.Payload, true)})
 	}
-	return v
 }
 
 // later is a state a second later.
