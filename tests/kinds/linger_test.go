@@ -29,7 +29,7 @@ func lingering() redlatch.Options {
 func mayBeKept(t *testing.T, acquire func(context.Context) (*redlatch.Lease, error)) (l *redlatch.Lease) {
 	t.Helper()
 	locktest.Eventually(t, "a lease may be kept", func() bool {
-		l = check.Value(acquire(t.Context())).OK(t)
+		l = check.Value(acquire(locktest.Within(t, locktest.Patience))).OK(t)
 		kept := strings.Contains(l.LogValue().String(), "~") // since a program that asks for the owner has it not kept
 		if !kept {
 			locktest.Release(t, l)
@@ -231,7 +231,7 @@ func TestReaderUnderAWriterThatMayBeKept(t *testing.T) {
 			check.Error(t, name+": TryLock beside the reader", check.ErrorOf(m.TryLock(t.Context())), redlatch.ErrTaken)
 			last := r.Token()
 			locktest.Release(t, r)
-			next := check.Value(m.Lock(t.Context())).OK(t)
+			next := check.Value(m.Lock(locktest.Within(t, locktest.Patience))).OK(t)
 			check.That(t, next.Token() > last, "%s: a writer has the token %d after a reader had %d", name, next.Token(), last)
 			locktest.Release(t, next)
 		}
@@ -255,7 +255,7 @@ func TestOwnerThatAnotherProcessHas(t *testing.T) {
 			if !early {
 				owner = l.Owner()
 			}
-			l = check.Value(m.Lock(t.Context())).OK(t)
+			l = check.Value(m.Lock(locktest.Within(t, locktest.Patience))).OK(t)
 			_, err := other.TryRLock(redlatch.WithOwner(t.Context(), owner))
 			check.Refusal(t, "TryRLock beside another writer", err, redlatch.ErrTaken)
 			locktest.Release(t, l)
