@@ -36,16 +36,20 @@ func (of channels) tell(channel, payload string) int64 {
 	return int64(len(subs))
 }
 
-// publish is tell for those to all channels too, and for the other nodes, which it does not count.
+// publish is tell for those to all channels too, and for the other nodes, which it does not count. The
+// pattern * does not match a channel without a name.
 func (l *listeners) publish(channel, payload string) int64 {
 	n := l.channels.tell(channel, payload)
-	for _, sub := range l.all {
-		sub.message(channel, payload)
+	if channel != "" {
+		for _, sub := range l.all {
+			sub.message(channel, payload)
+		}
+		n += int64(len(l.all))
 	}
 	if l.relay != nil {
 		l.relay(channel, payload)
 	}
-	return n + int64(len(l.all))
+	return n
 }
 
 // end ends a subscription.
