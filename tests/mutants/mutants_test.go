@@ -43,7 +43,7 @@ var mutants = []mutant{
 		"	r.absent = 0\n}", "}", "TestSameReleaseBeginsAnew"),
 	breaks("list that says that there is nothing where no look can end", "redlatchweb/page.go",
 		"	case !f.Picture.Taken.IsZero():\n		return", "	case !f.Picture.Taken.IsZero() || f.Picture.Err != nil:\n		return", "TestUnknownIsNotNothing"),
-	breaks("kind that no client has used, and too few nodes vote for", "redlatchweb/text.go",
+	breaks("kind that no client has used, and too few nodes vote for", "internal/fleet/text.go",
 		"|| v.State != redlatch.NodeNew", "|| v.State != \"\"", "TestTooFewVotes"),
 	breaks("lease whose token is compared, and passes for none", "redlatchvet/paths.go",
 		"	return v != nil && v.Kind()", "	return v == nil || v.Kind()", "TestAnalyzer"),
