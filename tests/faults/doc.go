@@ -7,14 +7,11 @@
 //	clock_linux      the clock of the server steps by an hour
 //	context          contexts that seem alive after the deadline, or end while a server is silent; hooks that panic
 //	countdown_fault  a countdown: lost and late requests, messages, processes and servers
-//	full             the server is out of memory, or its disk is full; the ailments that history tests use
-//	kinds_history    each kind: many faults at once; what the clients believed is checked afterwards
+//	full             the server is out of memory, or its disk is full
 //	leftover         keys that outlive the last place in a lock; newcomers that overtake
 //	loss             leases that are lost: what their clients leave closed, or open too early
 //	lostreply        a request or reply is lost: locks held by no caller, or counted twice
 //	outage           waiters that are cut off and tell too little; connections that die without a reset
-//	quorum_history   a quorum: nodes and links fail; what the clients believed is checked afterwards
-//	quorum_history_linux  the same while the clock of a node steps
 //	renew            extends that come late, or are another's; replicas that are late; releases under a done context
 //	server           a server that hangs, has an older copy, or refuses; keys that are no lock
 //	straggler        requests that arrive when all is over; a late clean-up that undoes too much

@@ -1,8 +1,11 @@
 package faults
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -216,13 +219,20 @@ func TestNobodyListens(t *testing.T) {
 // or comes back, gets an answer. What is held and waited for goes on when there is room again.
 func TestTooManyClients(t *testing.T) {
 	t.Parallel()
-	s := startAiling(t)
-	p := wire.StartProxy(t, s.Server)
+	s := redistest.Start(t)
+	console := check.Value(net.Dial("tcp", s.Addr())).OK(t) // for when it takes no new connections
+	defer console.Close()
+	said := bufio.NewReader(console)
+	tell := func(command string) {
+		check.OK(t, "Fprintf", check.ErrorOf(fmt.Fprintf(console, "%s\r\n", command)))
+		check.OK(t, "ReadString", check.ErrorOf(said.ReadString('\n')))
+	}
+	p := wire.StartProxy(t, s)
 	c, other, hasty := wire.Behind(t, p, help.Unhurried()), wire.Behind(t, p, help.Unhurried()), wire.Behind(t, p, impatient())
 	held := locktest.Lock(t, c.Mutex("a"))
 	next := help.GoLock(t.Context(), other.Mutex("a"))
-	locktest.InLine(t, s.Server, "a", 1)
-	s.tell("CONFIG SET maxclients 1") // which the console is
+	locktest.InLine(t, s, "a", 1)
+	tell("CONFIG SET maxclients 1") // which the console is
 	p.Cut()
 	for _, err := range allAtOnce(
 		func() error { return check.ErrorOf(redlatch.Open(t.Context(), p.URL(), impatient())) },
@@ -230,7 +240,7 @@ func TestTooManyClients(t *testing.T) {
 	) {
 		wantNoAnswer(t, err, p.Listen)
 	}
-	s.tell("CONFIG SET maxclients 10000")
+	tell("CONFIG SET maxclients 10000")
 	check.That(t, held.Extend(t.Context()) == nil, "Extend: %v", held.Err())
 	locktest.Release(t, held)
 	locktest.Release(t, help.Await(t, next))

@@ -216,24 +216,6 @@ func (c Timed) Err() error {
 	}
 }
 
-// IsWell checks that a mutex can be locked and released while nothing harms it. A request may still
-// get no answer in time, from a machine that is busy.
-func IsWell(t *testing.T, m *redlatch.Mutex) {
-	t.Helper()
-	for ctx := locktest.Within(t, 4*locktest.Patience); ; {
-		l, err := m.Lock(ctx)
-		if err == nil {
-			err = l.Release(context.Background())
-		}
-		switch {
-		case err == nil:
-			return
-		case ctx.Err() != nil:
-			t.Fatalf("%s cannot be locked and released: %v", m.Name(), err)
-		}
-	}
-}
-
 // Rest lets time pass, as work or a fault takes it.
 func Rest(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
