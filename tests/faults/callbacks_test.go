@@ -251,21 +251,6 @@ func TestResizeTakesNoRefusedOptions(t *testing.T) {
 	})
 }
 
-// TestCloseTwiceAtOnce: in virtual time, while the server does not answer.
-func TestCloseTwiceAtOnce(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := s.Client(t, redlatch.Options{})
-		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-		s.Hang()
-		first := make(chan error, 1)
-		go func() { first <- c.Close() }()
-		err := c.Close()
-		check.Equal(t, fmt.Sprint(<-first), fmt.Sprint(err), "the first Close returned")
-		s.Resume()
-	})
-}
-
 // TestTakenErrorOfAProgram: a fake in a program's tests has an error of its own.
 func TestTakenErrorOfAProgram(t *testing.T) {
 	t.Parallel()

@@ -2,16 +2,11 @@ package process
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -188,27 +183,6 @@ func TestDetachWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// TestDetachWhileAnExtendIsUnderWay waits for it, and the lease goes on elsewhere.
-func TestDetachWhileAnExtendIsUnderWay(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		gate, far := wire.NewGated(s.Conn(), kindtest.Kinds()[kind]+" renew"), s.Client(t, help.Sluggish())
-		l := help.Enter(t, help.LockOf(wire.Wrap(t, gate, help.Sluggish()), kind))
-		token, extended, text := l.Token(), make(chan error, 1), make(chan string, 1)
-		go func() { extended <- l.Extend(t.Context()) }()
-		<-gate.Arrived
-		go func() { text <- help.Detach(t, l) }()
-		synctest.Wait()
-		check.That(t, l.Held() && len(text) == 0, "detached beside an extend that is under way")
-		close(gate.Open)
-		check.Nil(t, "Extend", <-extended)
-		adopted := help.Adopt(t, far, <-text)
-		wantDetached(t, l)
-		check.Equal(t, adopted.Token(), token, "the token")
-		locktest.Release(t, adopted)
-		help.WantNothingLeft(t, s, l.Name())
-	})
-}
-
 // TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which an owner is released
 // once more when its lease is over. Or one node of a quorum has not answered when the lease is detached.
 func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
@@ -244,33 +218,6 @@ func TestAdoptWhoseReplyIsLate(t *testing.T) {
 	l := help.Adopt(t, wire.Wrap(t, late, o), text)
 	help.WantSoundDeadline(t, s, l)
 	locktest.Release(t, l)
-}
-
-// TestAdoptOnce: of many that use one text at once, one gets the lease.
-func TestAdoptOnce(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		text := help.Detach(t, help.Enter(t, help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind)))
-		clients := help.Several(t, s, 3, help.Sluggish())
-		var mu sync.Mutex // guards leases
-		var leases []*redlatch.Lease
-		var all sync.WaitGroup
-		for n := range 12 {
-			all.Go(func() {
-				l, err := clients[n%3].Adopt(t.Context(), text, redlatch.LockOptions{})
-				if err != nil {
-					check.Error(t, "Adopt", err, redlatch.ErrNotHeld)
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				leases = append(leases, l)
-			})
-		}
-		all.Wait()
-		check.Must(t, len(leases) == 1, "%d leases from one text, want 1", len(leases))
-		locktest.Release(t, leases[0])
-		help.WantNothingLeft(t, s, leases[0].Name())
-	})
 }
 
 // TestAdoptWhatIsOver: the lease expired, was taken by force, or its name is something else by now. Under
@@ -314,124 +261,6 @@ func TestAdoptWhatIsOver(t *testing.T) {
 	}
 }
 
-// TestAdoptNoText: what Detach did not return is refused before anything is sent.
-func TestAdoptNoText(t *testing.T) {
-	t.Parallel()
-	_, c := locktest.Start(t, help.Sluggish())
-	text := help.Detach(t, locktest.Lock(t, c.Mutex("a")))
-	raw := check.Value(base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))).OK(t)
-	more := base64.RawURLEncoding.EncodeToString(append(raw, ' '))
-	bad := map[string]string{
-		"nothing": "", "a name": "a", "blanks": " " + text, "a newline": text + "\n", "another version": "rl2_" + text[4:],
-		"one too many": text + "A", "twice": text + text, "more JSON": "rl1_" + more, "padding": text + "=", "long": text + strings.Repeat("A", 5000),
-	}
-	for i := range text {
-		bad["cut off"] = text[:i]
-		flipped := []byte(text)
-		flipped[i] ^= 1
-		bad["changed"] = string(flipped)
-		for what, b := range bad {
-			check.Refusal(t, fmt.Sprintf("Adopt of %s, %q", what, b), check.ErrorOf(c.Adopt(t.Context(), b, redlatch.LockOptions{})), redlatch.ErrInvalid)
-		}
-		bad = map[string]string{}
-	}
-	check.Error(t, "Adopt with a bad option", check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: time.Nanosecond})), redlatch.ErrInvalid)
-	locktest.Release(t, help.Adopt(t, c, text))
-}
-
-// TestAdoptTextWithAnotherParam: a text whose argument is none of its kind is refused before
-// anything is sent. Over a quorum the watchdog would take it apart for a node that misses the lease,
-// and the process would end. The texts of all ways to acquire are read.
-func TestAdoptTextWithAnotherParam(t *testing.T) {
-	t.Parallel()
-	_, c := locktest.Start(t, help.Sluggish())
-	semaphore, rw, reentrant := c.Semaphore("semaphore", 1<<40), c.RWMutex("rwmutex"), c.ReentrantMutex("reentrant")
-	slots := func(o redlatch.SlotOptions) func(context.Context) (*redlatch.Lease, error) {
-		return func(ctx context.Context) (*redlatch.Lease, error) {
-			slot, err := c.SlotPool("slotpool", 1<<20, o).Acquire(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return slot.Lease, nil
-		}
-	}
-	downgraded := func(ctx context.Context) (*redlatch.Lease, error) {
-		l, err := rw.Lock(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return rw.Downgrade(ctx, l)
-	}
-	candidate := func(value string) func(context.Context) (*redlatch.Lease, error) {
-		return func(ctx context.Context) (*redlatch.Lease, error) { return c.Election("election").Campaign(ctx, value) }
-	}
-	named := redlatch.WithOwner(t.Context(), "order:7:")
-	texts := map[string][]string{}
-	note := func(kind string, ctx context.Context, acquire func(context.Context) (*redlatch.Lease, error)) {
-		l := check.Value(acquire(ctx)).OK(t)
-		text := help.Detach(t, l)
-		texts[kind] = append(texts[kind], text)
-		locktest.Release(t, help.Adopt(t, c, text))
-	}
-	note("mutex", t.Context(), c.Mutex("mutex").Lock)
-	note("reentrant", t.Context(), reentrant.Lock)
-	note("reentrant", named, reentrant.WithDepth(9).Lock)
-	note("rwmutex", t.Context(), rw.RLock)
-	note("rwmutex", named, rw.RLock)
-	note("rwmutex", t.Context(), rw.Lock)
-	note("rwmutex", t.Context(), downgraded)
-	note("semaphore", t.Context(), semaphore.TryAcquireAll)
-	note("semaphore", t.Context(), func(ctx context.Context) (*redlatch.Lease, error) { return semaphore.Acquire(ctx, 1<<40) })
-	note("slotpool", t.Context(), slots(redlatch.SlotOptions{}))
-	note("slotpool", t.Context(), slots(redlatch.SlotOptions{Instance: "pod:7", Quarantine: 24 * time.Hour}))
-	note("election", t.Context(), candidate(""))
-	note("election", t.Context(), candidate("10.0.0.7:8080"))
-	text := help.DetachRun(t, trial.Hourly(c, "job"))
-	texts["job"] = append(texts["job"], text)
-	locktest.Release(t, help.Adopt(t, c, text))
-
-	for kind, bad := range map[string][]string{
-		"mutex":     {"1", "x"},
-		"reentrant": {"", "0", "0:", ":a", "x:a"},
-		"rwmutex":   {"", "x", "xr"},
-		"semaphore": {"", "1", "1:", ":1", "1:0", "1:2:3", "-1:2", "1:99999999999999"},
-		"slotpool":  {"", "5", "5:1000", "5:1000:", ":1000::", "0:1000::", "5:x::", "5:1000:3:", "99999999:1000::"},
-		"job":       {"", "1000:", "1000:1", "-1", "x", "999999999999"},
-	} {
-		for _, text := range texts[kind] {
-			for _, param := range bad {
-				forged := withParam(t, text, param)
-				if _, err := c.Adopt(t.Context(), forged, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrInvalid) {
-					t.Errorf("Adopt of a %s with the argument %q = %v, want ErrInvalid", kind, param, err)
-				}
-			}
-		}
-	}
-}
-
-// withParam returns the text of a lease with another argument for the kind, as a program could write
-// it.
-func withParam(t *testing.T, text, param string) string {
-	t.Helper()
-	raw := check.Value(base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))).OK(t)
-	var fields struct { // in the order of the text
-		Kind   string `json:"k"`
-		Name   string `json:"n"`
-		Owner  string `json:"o"`
-		Token  int64  `json:"t"`
-		Detail string `json:"g,omitempty"`
-		Param  string `json:"a,omitempty"`
-		Extra  int64  `json:"x,omitempty"`
-		Result string `json:"r,omitempty"`
-	}
-	const checksum = 6
-	check.OK(t, "Unmarshal", json.Unmarshal(raw[checksum:], &fields))
-	fields.Param = param
-	body := check.Value(json.Marshal(fields)).OK(t)
-	sum := sha256.Sum256(body)
-	return "rl1_" + base64.RawURLEncoding.EncodeToString(append(sum[:checksum:checksum], body...))
-}
-
 // TestAdoptSlot: the number goes on, and rests no longer than before.
 func TestAdoptSlot(t *testing.T) {
 	t.Parallel()
@@ -473,25 +302,6 @@ func TestAdoptRWMutex(t *testing.T) {
 	check.Must(t, err == nil, "a reader beside one that was the writer: %v", err)
 	locktest.Release(t, beside)
 	locktest.Release(t, reader)
-	help.WantNothingLeft(t, s, "a")
-}
-
-// TestAdoptReentrantEntry: one of several entries goes on elsewhere, and its owner enters again
-// there.
-func TestAdoptReentrantEntry(t *testing.T) {
-	t.Parallel()
-	s, c, other := locktest.StartTwo(t, help.Sluggish())
-	outer := check.Value(c.ReentrantMutex("a").Lock(redlatch.WithOwner(t.Context(), "order"))).OK(t)
-	inner := check.Value(c.ReentrantMutex("a").Lock(outer.Context())).OK(t)
-	inner = help.Adopt(t, other, help.Detach(t, inner))
-	if inner.Owner() != "order" || s.Do("HGET", locktest.StateKey("a"), "order") != "2" {
-		t.Errorf("owner %q with %s entries, want order with 2", inner.Owner(), s.Do("HGET", locktest.StateKey("a"), "order"))
-	}
-	again, err := other.ReentrantMutex("a").TryLock(inner.Context())
-	check.Must(t, err == nil, "its owner enters again: %v", err)
-	for _, l := range []*redlatch.Lease{outer, again, inner} {
-		locktest.Release(t, l)
-	}
 	help.WantNothingLeft(t, s, "a")
 }
 
@@ -566,22 +376,6 @@ func TestAdoptTellsObservers(t *testing.T) {
 		t.Errorf("the leader is %+v after %+v, want the same term in another process", after, before)
 	}
 	check.Nil(t, "Release", l.Release(t.Context()))
-}
-
-// TestAdoptAsAsked: the options are those of the client under those of the call.
-func TestAdoptAsAsked(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		const ttl = 100 * time.Millisecond
-		c := s.Client(t, help.Sluggish())
-		text := help.Detach(t, locktest.Lock(t, c.Mutex("a")))
-		l := check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off})).OK(t)
-		if left := l.Remaining(); left > ttl {
-			t.Errorf("%v are left of a lease that was adopted for %v", left, ttl)
-		}
-		help.WantLostAtDeadline(t, l)
-		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-	})
 }
 
 // TestShorterLeaseIsTold: a lease that is adopted, or taken by force, may end sooner than the first in

@@ -90,28 +90,6 @@ func TestCrashedWaiterCostsThoseBehindItAHeartbeat(t *testing.T) {
 	})
 }
 
-// TestSuspendedWaiterBesideAHolderCostsItsHorizon: "If the connection still seems open, all this
-// begins three of the dead waiter's heartbeats later." Others fit beside the holder.
-func TestSuspendedWaiterBesideAHolderCostsItsHorizon(t *testing.T) {
-	t.Parallel()
-	const heartbeat = 400 * time.Millisecond
-	s := redistest.Start(t)
-	for name, r := range worker.Rooms() {
-		for way, wait := range waysIn() {
-			t.Run(way+" "+name, func(t *testing.T) {
-				t.Parallel()
-				stuck := r.Behind(t, s, way+name, heartbeat)
-				stuck.Suspend()
-				began := time.Now()
-				lease := help.Await(t, wait(t, r.Lock(locktest.Open(t, s.URL(), help.Beats(heartbeat)), way+name)))
-				help.WantCost(t, began, 4*heartbeat)
-				locktest.Release(t, lease)
-				stuck.Kill()
-			})
-		}
-	}
-}
-
 // waysIn is waiting, and trying again and again.
 func waysIn() map[string]func(*testing.T, kindtest.Lock) <-chan help.Outcome {
 	return map[string]func(*testing.T, kindtest.Lock) <-chan help.Outcome{
@@ -144,44 +122,6 @@ func TestSuspendedWaiterThatIsServedCostsItsHorizon(t *testing.T) {
 				locktest.Release(t, lease)
 				stuck.Kill()
 			})
-		}
-	})
-}
-
-// TestLostMessageCostsAHeartbeat: "A lost message or a dropped subscription costs at most one
-// heartbeat". The message of the grant is lost, and the subscription stays up.
-func TestLostMessageCostsAHeartbeat(t *testing.T) {
-	const heartbeat = 500 * time.Millisecond
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		held := help.Enter(t, help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind))
-		c := wire.Wrap(t, wire.Deaf{Conn: wire.Dial(t, s.Addr())}, help.Beats(heartbeat))
-		next := help.GoEnter(t.Context(), help.LockOf(c, kind))
-		locktest.Eventually(t, "it waits and listens", func() bool { return len(locktest.Line(s, held.Name())) == 1 && help.Hears(s, c) })
-		locktest.Release(t, held)
-		began := time.Now()
-		lease := help.Await(t, next)
-		help.WantCost(t, began, heartbeat)
-		locktest.Release(t, lease)
-	})
-}
-
-// TestSubscriptionDroppedAtTheGrant: "A lost message or a dropped subscription costs at most one
-// heartbeat", and nothing if the subscription can be had again: the heartbeat is a minute.
-func TestSubscriptionDroppedAtTheGrant(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		one, other := help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind), help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind)
-		for range 4 {
-			held := help.Enter(t, one)
-			next := help.GoEnter(t.Context(), other)
-			locktest.InLine(t, s, one.Name, 1)
-			released := make(chan error, 1)
-			go func() { released <- held.Release(context.Background()) }()
-			s.Do("CLIENT", "KILL", "TYPE", "pubsub")
-			began := time.Now()
-			lease := help.Await(t, next)
-			help.WantCost(t, began, 0)
-			check.Nil(t, "Release", help.Receive(t, released, "the release"))
-			locktest.Release(t, lease)
 		}
 	})
 }

@@ -5,11 +5,11 @@
 //
 //	adopt     leases that go on in another process: two that have one, or none
 //	allocs    a lock whose cost in memory grows
-//	bundle    requests that leave together: too many of them, or one that spoils the others
-//	cost      bounds of what a crash, a suspended process or a lost message costs the others
+//	bundle    requests that leave together: one that spoils the others
+//	cost      bounds of what a crash or a suspended process costs the others
 //	deadlock  processes and goroutines that wait for each other for ever; others taken for such
 //	endurance  anything that grows in an hour, by a make target of its own
-//	leak      keys, subscriptions, goroutines and memory that stay; Close that hangs
+//	leak      keys and subscriptions that stay; Close that hangs
 //	relay     the handoff within a process: tokens, losses, waiters that give up
 //	scale     how much many processes send
 package process

@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,79 +52,31 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	}
 }
 
-// TestGoroutinesDoNotGrowWithLeases also counts extends and the batches in which they are sent.
-// rueidislock has three goroutines for each lock, and no peer batches on purpose; Redisson renews
-// one slot after another and lets go of the rest at the first error.
-//
-// It is not parallel, since it counts the goroutines of the whole process.
-func TestGoroutinesDoNotGrowWithLeases(t *testing.T) { memory.Run(t, goroutinesAndExtends) }
-
-func goroutinesAndExtends(t *testing.T, s *memory.Server) {
-	const leases, ttl, span = 2000, 30 * time.Second, time.Minute
-	var seen help.Events
-	batches := &wire.Counting{Conn: s.Conn()}
-	c := wire.Wrap(t, batches, redlatch.Options{Hook: seen.Hook, Lock: redlatch.LockOptions{TTL: ttl}})
-	locktest.Release(t, locktest.Lock(t, c.Mutex("first words")))
-	goroutines := runtime.NumGoroutine()
-
-	held := make([]*redlatch.Lease, leases)
-	for i := range held {
-		held[i] = locktest.Lock(t, c.Mutex(strconv.Itoa(i)))
-	}
-	locktest.Eventually(t, "the extends under way are over", func() bool { return runtime.NumGoroutine() < goroutines+20 })
-	extends, sent := seen.Count(redlatch.EventExtended), batches.Count("mutex renews")
-	time.Sleep(span)
-	extends, sent = seen.Count(redlatch.EventExtended)-extends, batches.Count("mutex renews")-sent
-	t.Logf("%d extends in %d batches", extends, sent)
-	// Each is extended every third of its TTL, a tenth earlier or later, and up to a tenth earlier
-	// yet for company.
-	if most := leases * int(span/(ttl*8/30)+1); extends < leases*int(span/ttl) || extends > most {
-		t.Errorf("%d extends, want between %d and %d", extends, leases*int(span/ttl), most)
-	}
-	if average := extends / sent; average < 10 {
-		t.Errorf("%d extends in a batch on average, want 10 or more", average)
-	}
-	for _, l := range held {
-		check.Must(t, l.Held(), "%s was lost: %v", l.Name(), l.Err())
-	}
-	for _, l := range held {
-		locktest.Release(t, l)
-	}
-}
-
-// TestCloseTwiceAtOnce: a second Close returns when the first does, so that the program may go on
-// without the client.
+// TestCloseTwiceAtOnce: a second Close returns when the first does, and the same, so that the program may
+// go on without the client.
 func TestCloseTwiceAtOnce(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	losing, over := make(chan struct{}), make(chan struct{})
-	other := locktest.Open(t, s.URL(), help.Sluggish())
-	o := help.Sluggish()
-	o.Hook = func(_ context.Context, e redlatch.Event) {
-		if e.Type == redlatch.EventLost {
-			close(losing)
-			<-over
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		over := make(chan struct{})
+		o := help.Sluggish()
+		o.Hook = func(_ context.Context, e redlatch.Event) {
+			if e.Type == redlatch.EventLost {
+				<-over
+			}
 		}
-	}
-	c := check.Value(redlatch.Open(t.Context(), s.URL(), o)).OK(t)
-	locktest.Lock(t, c.Mutex("a"))
-	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- c.Close() }()
-	help.Receive(t, losing, "the end of the lease")
-	go func() { second <- c.Close() }()
-	for range 20 { // as much as the second Close would have to do, and more
-		locktest.Release(t, locktest.Lock(t, other.Mutex("b")))
-	}
-	select {
-	case err := <-second:
-		t.Errorf("the second Close = %v while the first is under way", err)
-	default:
-	}
-	close(over)
-	left := (*redlatch.LeftError)(nil)
-	err := help.Receive(t, first, "the first Close")
-	check.That(t, errors.As(err, &left) && len(left.Leases) == 1, "the first Close = %v, want the lease that was held", err)
-	check.Equal(t, help.Receive(t, second, "the second Close"), err, "the second Close")
+		c := s.Client(t, o)
+		locktest.Lock(t, c.Mutex("a"))
+		results := make(chan error, 2)
+		for range 2 {
+			go func() { results <- c.Close() }()
+		}
+		synctest.Wait()
+		check.Equal(t, len(results), 0, "how many have returned while the lease ends")
+		close(over)
+		err, left := <-results, (*redlatch.LeftError)(nil)
+		check.That(t, errors.As(err, &left) && len(left.Leases) == 1, "the first Close = %v, want the lease that was held", err)
+		check.Equal(t, <-results, err, "the second Close")
+	})
 }
 
 // TestCloseIsBounded: Close does not wait for a server that hangs.
@@ -161,87 +112,64 @@ func TestCloseEndsWaitsAndLeases(t *testing.T) {
 	locktest.Release(t, taken)
 }
 
-// TestCloseCutsCallsShort: a call whose request gets no answer, whether the server ran it or not, ends
-// with the client, no later than one request may take, and nothing of it stays for ever.
+// TestCloseCutsCallsShort: calls whose requests get no answer, whether the server ran them or not, end
+// with the client, no later than one request may take, and nothing of them stays for ever.
 func TestCloseCutsCallsShort(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
-	lock := func(t *testing.T, c *redlatch.Client, o redlatch.LockOptions) *redlatch.Lease {
-		return check.Value(c.Mutex("a").With(o).Lock(t.Context())).OK(t)
-	}
-	calls := map[string]func(t *testing.T, c, far *redlatch.Client) (call func() error){
-		"TryLock": func(t *testing.T, c, _ *redlatch.Client) func() error {
-			return func() error { return check.ErrorOf(c.Mutex("a").TryLock(t.Context())) }
-		},
-		"Adopt": func(t *testing.T, c, far *redlatch.Client) func() error {
-			text := help.Detach(t, lock(t, far, redlatch.LockOptions{}))
-			return func() error { return check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{})) }
-		},
-		"Detach": func(t *testing.T, c, _ *redlatch.Client) func() error {
-			l := lock(t, c, redlatch.LockOptions{})
-			return func() error { return check.ErrorOf(l.Detach(t.Context())) }
-		},
-		"TakeByForce": func(t *testing.T, c, far *redlatch.Client) func() error {
-			lock(t, far, redlatch.LockOptions{Renew: redlatch.Off})
-			return func() error { return check.ErrorOf(c.Mutex("a").TakeByForce(t.Context(), redlatch.ForceOptions{})) }
-		},
-		"ExtendTo": func(t *testing.T, c, _ *redlatch.Client) func() error {
-			l := lock(t, c, redlatch.LockOptions{})
-			return func() error { return l.ExtendTo(t.Context(), time.Hour) }
-		},
-		"Release": func(t *testing.T, c, _ *redlatch.Client) func() error {
-			l := lock(t, c, redlatch.LockOptions{MinHold: time.Hour})
-			return func() error { return l.Release(t.Context()) }
-		},
-		"Proclaim": func(t *testing.T, c, _ *redlatch.Client) func() error {
-			term := check.Value(c.Election("a").Campaign(t.Context(), "before")).OK(t)
-			return func() error { return c.Election("a").Proclaim(t.Context(), term, "after") }
-		},
-		"TrySetCount": func(t *testing.T, c, _ *redlatch.Client) func() error {
-			return func() error { return check.ErrorOf(c.CountDownLatch("a").TrySetCount(t.Context(), 1, time.Hour)) }
-		},
-		"CountDown": func(t *testing.T, c, far *redlatch.Client) func() error {
-			help.SetCount(t, far.CountDownLatch("a"), 2)
-			return func() error { return check.ErrorOf(c.CountDownLatch("a").CountDown(t.Context())) }
-		},
-		"Observe": func(t *testing.T, c, _ *redlatch.Client) func() error {
-			leaders := c.Election("a").Observe(t.Context())
+	for _, m := range []wire.Mishap{wire.Swallowed, wire.Unanswered} {
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
+			ctx, far, over := t.Context(), s.Client(t, help.Brisk(time.Minute)), s.Conn()
+			defer func() { _ = over.Close() }()
+			link := &wire.Lossy{Conn: over, Hits: wire.None}
+			c := wire.Wrap(t, link, redlatch.Options{RequestTimeout: timeout})
+			text := help.Detach(t, locktest.Lock(t, far.Mutex("adopted")))
+			locktest.Lock(t, far.Mutex("forced").With(redlatch.LockOptions{Renew: redlatch.Off}))
+			help.SetCount(t, far.CountDownLatch("counted"), 2)
+			detached, extended := locktest.Lock(t, c.Mutex("detached")), locktest.Lock(t, c.Mutex("extended"))
+			released := locktest.Lock(t, c.Mutex("released").With(redlatch.LockOptions{MinHold: time.Hour}))
+			term := help.Campaign(t, c.Election("proclaimed"), "before")
+			leaders := c.Election("observed").Observe(ctx)
 			help.Receive(t, leaders, "that there is no leader")
-			return func() error {
-				<-leaders
-				return redlatch.ErrClosed
+			calls := map[string]func() error{
+				"TryLock":     func() error { return check.ErrorOf(c.Mutex("tried").TryLock(ctx)) },
+				"Adopt":       func() error { return check.ErrorOf(c.Adopt(ctx, text, redlatch.LockOptions{})) },
+				"Detach":      func() error { return check.ErrorOf(detached.Detach(ctx)) },
+				"TakeByForce": func() error { return check.ErrorOf(c.Mutex("forced").TakeByForce(ctx, redlatch.ForceOptions{})) },
+				"ExtendTo":    func() error { return extended.ExtendTo(ctx, time.Hour) },
+				"Release":     func() error { return released.Release(ctx) },
+				"Proclaim":    func() error { return c.Election("proclaimed").Proclaim(ctx, term, "after") },
+				"TrySetCount": func() error { return check.ErrorOf(c.CountDownLatch("set").TrySetCount(ctx, 1, time.Hour)) },
+				"CountDown":   func() error { return check.ErrorOf(c.CountDownLatch("counted").CountDown(ctx)) },
+				"Inspect":     func() error { return check.ErrorOf(c.Inspect(ctx, "tried")) },
+				"Observe": func() error {
+					for range leaders {
+					}
+					return redlatch.ErrClosed
+				},
+				"Journal": func() (err error) {
+					for _, err = range c.Journal(ctx, redlatch.JournalQuery{Follow: true}) {
+					}
+					return err
+				},
 			}
-		},
-		"Inspect": func(t *testing.T, c, _ *redlatch.Client) func() error {
-			return func() error { return check.ErrorOf(c.Inspect(t.Context(), "a")) }
-		},
-		"Journal": func(t *testing.T, c, _ *redlatch.Client) func() error {
-			return func() (err error) {
-				for _, err = range c.Journal(t.Context(), redlatch.JournalQuery{Follow: true}) {
-				}
-				return err
-			}
-		},
-	}
-	for what, prepare := range calls {
-		for _, m := range []wire.Mishap{wire.Swallowed, wire.Unanswered} {
-			memory.Run(t, func(t *testing.T, s *memory.Server) {
-				far, over := s.Client(t, help.Brisk(time.Minute)), s.Conn()
-				defer func() { _ = over.Close() }()
-				link := &wire.Lossy{Conn: over, Hits: wire.None}
-				c := wire.Wrap(t, link, redlatch.Options{RequestTimeout: timeout})
-				call, result := prepare(t, c, far), make(chan error, 1)
-				link.Harm(m, wire.Every)
+			link.Harm(m, wire.Every)
+			results := make(map[string]chan error)
+			for what, call := range calls {
+				result := make(chan error, 1)
+				results[what] = result
 				go func() { result <- call() }()
-				synctest.Wait() // it has no answer
-				start := time.Now()
-				check.Nil(t, what+", "+m.Name+": Close", locktest.CloseLeaving(c))
+			}
+			synctest.Wait() // none has an answer
+			start := time.Now()
+			check.Nil(t, m.Name+": Close", locktest.CloseLeaving(c))
+			for what, result := range results {
 				check.Error(t, what+", "+m.Name, help.Receive(t, result, what), redlatch.ErrClosed)
-				check.That(t, time.Since(start) <= timeout, "%s, %s: the end took %v", what, m.Name, time.Since(start))
-				_ = locktest.CloseLeaving(far)
-				time.Sleep(30 * 24 * time.Hour)
-				check.Equal(t, s.Do("KEYS", "*"), "", "%s, %s: the keys that are left", what, m.Name)
-			})
-		}
+			}
+			check.That(t, time.Since(start) <= timeout, "%s: the end took %v", m.Name, time.Since(start))
+			_ = locktest.CloseLeaving(far)
+			time.Sleep(30 * 24 * time.Hour)
+			check.Equal(t, s.Do("KEYS", "*"), "", "%s: the keys that are left", m.Name)
+		})
 	}
 }

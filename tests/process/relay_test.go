@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -305,43 +304,6 @@ func TestRelayIsExtendedInTime(t *testing.T) {
 		}
 		t.Error("no goroutine noticed that the server forgot the mutex")
 	})
-}
-
-// TestRelayIsRevokedAmongOthers: a mutex is taken by force from a process while it is between two
-// goroutines there, and other mutexes of the process right after it. The next goroutine must learn
-// of it at once: the word of the others must not hide the first one. The TTL is such that nothing
-// else tells.
-func TestRelayIsRevokedAmongOthers(t *testing.T) {
-	t.Parallel()
-	s, admin := locktest.Start(t, help.Sluggish())
-	between, forced := make(chan struct{}), make(chan struct{})
-	o, seen := help.Watched(help.Sluggish())
-	o.Hook = func(ctx context.Context, e redlatch.Event) {
-		seen.Hook(ctx, e)
-		if e.Type == redlatch.EventReleased && len(seen.Of(redlatch.EventReleased, "a")) == 2 {
-			close(between)
-			<-forced
-		}
-	}
-	c := locktest.Open(t, s.URL(), o)
-	m := c.Mutex("a")
-	others := []*redlatch.Lease{locktest.Lock(t, c.Mutex("b").With(redlatch.LockOptions{Renew: redlatch.Off})), locktest.Lock(t, c.Mutex("c").With(redlatch.LockOptions{Renew: redlatch.Off}))}
-	help.Hearing(t, s, c)
-	held := locktest.Lock(t, m)
-	results := help.GoLocks(t, t.Context(), m, seen, 2)
-	locktest.Release(t, held)
-	first := help.Await(t, results[0])
-	go func() { _ = first.Release(context.Background()) }()
-	help.Receive(t, between, "the moment between two goroutines")
-	for _, name := range []string{"a", "b", "c"} {
-		check.Nil(t, fmt.Sprintf("ForceRelease(%q)", name), check.ErrorOf(admin.ForceRelease(t.Context(), name, redlatch.ForceOptions{})))
-	}
-	for _, l := range others { // the words came one after the other
-		help.Receive(t, l.Context().Done(), "a lease that was taken by force")
-	}
-	close(forced)
-	second := help.Await(t, results[1])
-	help.Receive(t, second.Context().Done(), "the lease on what was taken by force before it was passed on")
 }
 
 // TestRelayWithoutRedis: who waits in one process for a server that does not answer is told at the

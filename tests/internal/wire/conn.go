@@ -115,14 +115,6 @@ func (m *Mortal) Die(
 	return owner
 }
 
-// Deaf is a connection whose subscription is up, and whose messages are lost.
-type Deaf struct{ conn.Conn }
-
-// Subscribe implements [conn.Conn].
-func (d Deaf) Subscribe(ctx context.Context, channel string, up func(), _ func(string)) error {
-	return d.Conn.Subscribe(ctx, channel, up, func(string) {})
-}
-
 // Belated is a connection whose subscriptions fail, and are told to be confirmed after that.
 type Belated struct {
 	conn.Conn
