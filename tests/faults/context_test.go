@@ -197,41 +197,6 @@ func goTryUnderWay(t *testing.T, ctx context.Context, m *redlatch.Mutex, sent *w
 	return result
 }
 
-// TestHookPanics at the grant of a lock, or when its caller waits: no program has the lease, so no owner
-// must hold the lock; and the caller waits no more, so no ticket must stay in line.
-func TestHookPanics(t *testing.T) {
-	t.Parallel()
-	for _, at := range []redlatch.EventType{redlatch.EventGranted, redlatch.EventWait} {
-		t.Run(string(at), func(t *testing.T) {
-			t.Parallel()
-			armed := true
-			o := help.Sluggish()
-			o.Hook = func(_ context.Context, e redlatch.Event) {
-				if e.Type == at && armed {
-					armed = false
-					panic("hook")
-				}
-			}
-			s, c := locktest.Start(t, o)
-			var held *redlatch.Lease
-			acquire := c.Mutex("a").TryLock
-			if at == redlatch.EventWait {
-				held = locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
-				acquire = c.Mutex("a").Lock
-			}
-			cause := help.Recovered(func() { _, _ = acquire(t.Context()) })
-			check.Must(t, cause == "hook", "the acquisition panicked with %v, want hook", cause)
-			locktest.InLine(t, s, "a", 0)
-			if held != nil {
-				locktest.Release(t, held)
-			}
-			help.AwaitFree(t, s, "a")
-			locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-			help.WantNothingLeft(t, s, "a")
-		})
-	}
-}
-
 // hookPanics is the key of a context for whose events a hook panics.
 type hookPanics struct{}
 

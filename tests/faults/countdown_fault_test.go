@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
-	"github.com/redlatch/redlatch/tests/internal/worker"
 )
 
 // TestCountDownStragglers: a request that reaches Redis when its round is over counts for nothing
@@ -28,6 +26,11 @@ func TestCountDownStragglers(t *testing.T) {
 	s := redistest.Start(t)
 	c, late := wire.OpenStraggling(t, s, help.Unhurried())
 	d := c.CountDownLatch("d")
+	arrives := func(want int64) {
+		t.Helper()
+		late.Deliver(t)
+		help.WantCount(t, d, want)
+	}
 	next := func(n int64) {
 		t.Helper()
 		for left, _ := d.Count(t.Context()); left > 0; left-- {
@@ -40,58 +43,43 @@ func TestCountDownStragglers(t *testing.T) {
 		late.KeepAfter(n, "countdown set")
 		help.SetCount(t, d, 1)
 		help.CountDown(t, d, 0)
-		late.Deliver(t)
-		help.WantCount(t, d, 0)
+		arrives(0)
 	}
 
 	next(2)
 	late.Keep("countdown down")
 	help.CountDown(t, d, 1)
-	late.Deliver(t)
-	help.WantCount(t, d, 1)
+	arrives(1)
 	next(5)
-	late.Deliver(t)
-	help.WantCount(t, d, 5)
+	arrives(5)
 
 	next(1)
 	late.Keep("countdown down")
-	if left, err := d.CountDownOnce(t.Context(), "part"); left != 0 || err != nil {
-		t.Fatalf("CountDownOnce = %d, %v", left, err)
-	}
+	help.CountDownOnce(t, d, "part", 0)
 	next(3)
-	late.Deliver(t)
-	help.WantCount(t, d, 3)
-	if left, err := d.CountDownOnce(t.Context(), "part"); left != 2 || err != nil {
-		t.Errorf("CountDownOnce in the next round = %d, %v, want 2", left, err)
-	}
+	arrives(3)
+	help.CountDownOnce(t, d, "part", 2)
 
 	next(1)
 	help.CountDown(t, d, 0)
 	late.Keep("countdown down")
 	help.CountDown(t, d, 0) // below zero
 	next(4)
-	late.Deliver(t)
-	help.WantCount(t, d, 4)
+	arrives(4)
 
 	late.Keep("countdown down")
-	if left, err := d.CountDownOnce(t.Context(), "again"); left != 3 || err != nil {
-		t.Fatalf("CountDownOnce = %d, %v", left, err)
-	}
+	help.CountDownOnce(t, d, "again", 3)
 	late.Deliver(t)
 	late.Keep("countdown down")
-	if left, err := d.CountDownOnce(t.Context(), "again"); left != 3 || err != nil {
-		t.Fatalf("CountDownOnce of the same = %d, %v", left, err)
-	}
+	help.CountDownOnce(t, d, "again", 3)
 	late.Deliver(t)
 	next(5)
-	late.Deliver(t) // of the second, which counted for nothing
-	help.WantCount(t, d, 5)
+	arrives(5) // of the second, which counted for nothing
 
 	late.Keep("countdown delete")
 	check.Nil(t, "Delete", d.Delete(t.Context()))
 	help.SetCount(t, d, 2)
-	late.Deliver(t)
-	help.WantCount(t, d, 2)
+	arrives(2)
 
 	other := locktest.Open(t, s.URL(), help.Unhurried()).CountDownLatch("d")
 	wait := help.GoAwait(t.Context(), other)
@@ -315,9 +303,7 @@ func TestCountDownAtAFullServer(t *testing.T) {
 	second := help.GoAwait(t.Context(), d)
 	locktest.InLine(t, s, "d", 2)
 	for range 2 {
-		if left, err := d.CountDownOnce(t.Context(), "one"); left != 2 || err != nil {
-			t.Errorf("CountDownOnce = %d, %v, want 2", left, err)
-		}
+		help.CountDownOnce(t, d, "one", 2)
 	}
 	help.CountDown(t, d, 1)
 	help.CountDown(t, d, 0)
@@ -363,87 +349,4 @@ func TestCountDownInACluster(t *testing.T) {
 	round(func() { redistest.MoveSlot(nodes, from, to, slot) })
 	at = to
 	round(func() {})
-}
-
-// TestCountDownFailover: what a failover loses keeps waiters waiting, or is an error. It is never
-// taken for a zero.
-func TestCountDownFailover(t *testing.T) {
-	t.Parallel()
-	g := redistest.StartSentinels(t)
-	c := locktest.Open(t, g.URL(), help.Unhurried())
-	d := c.CountDownLatch("d")
-	help.SetCount(t, d, 2)
-	wait := help.GoAwait(locktest.Within(t, 2*locktest.Patience), d)
-	locktest.Eventually(t, "count and ticket on all nodes", func() bool {
-		for _, node := range g.Nodes {
-			if n, err := node.DoErr("ZCARD", help.QueueKey("d")); err != nil || n != "1" {
-				return false
-			}
-		}
-		return true
-	})
-	g.Failover()
-	for _, id := range []string{"a", "b"} {
-		locktest.Eventually(t, "it counts", func() bool {
-			_, err := d.CountDownOnce(locktest.Within(t, locktest.Patience), id)
-			return err == nil
-		})
-	}
-	check.Nil(t, "Await", help.Receive(t, wait, "a wait"))
-}
-
-// TestCountDownOfProcesses: waiters and counters are killed and suspended.
-func TestCountDownOfProcesses(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Unhurried())
-	d := c.CountDownLatch("d")
-	job := worker.Job{URL: s.URL(), Name: "d", TTL: help.Lasting, Heartbeat: 300 * time.Millisecond}
-	awaits, counts := job, job
-	awaits.Await, counts.Count = true, "part 1"
-
-	help.SetCount(t, d, 3)
-	killed, stopped := worker.Start(t, awaits), worker.Start(t, awaits)
-	locktest.InLine(t, s, "d", 2)
-	well := worker.Start(t, awaits)
-	locktest.InLine(t, s, "d", 3)
-	killed.Kill()
-	stopped.Suspend()
-	locktest.Eventually(t, "two are believed dead, and dropped by the third", func() bool {
-		info, err := c.Inspect(t.Context(), "d")
-		return err == nil && len(info.Waiters) == 1 && info.Waiters[0].Client == well.Client
-	})
-	for range 3 { // a worker that is killed when it has counted, and started again
-		w := worker.Start(t, counts)
-		if r := w.Next(); !r.Done {
-			t.Errorf("a worker says %+v, want it done", r)
-		}
-		w.Kill()
-	}
-	help.WantCount(t, d, 2)
-	help.CountDown(t, d, 1)
-	help.CountDown(t, d, 0)
-	if r := well.Next(); !r.Done {
-		t.Errorf("the waiter says %+v, want it done", r)
-	}
-	help.SetCount(t, d, 1) // the next round has begun when it wakes up
-	stopped.Resume()
-	if r := stopped.Next(); !r.Done {
-		t.Errorf("a waiter that slept through the end of its round says %+v, want it done", r)
-	}
-
-	again := worker.Start(t, awaits)
-	locktest.InLine(t, s, "d", 1)
-	again.Kill()
-	locktest.Eventually(t, "the server sees the connection closed", func() bool {
-		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), again.Client)
-	})
-	late := worker.Start(t, awaits)
-	locktest.Eventually(t, "the dead waiter is dropped by the next", func() bool {
-		info, err := c.Inspect(t.Context(), "d")
-		return err == nil && len(info.Waiters) == 1 && info.Waiters[0].Client == late.Client
-	})
-	s.Do("FLUSHALL")
-	if r := late.Next(); r.Done || !strings.Contains(r.Failure, redlatch.ErrNotSet.Error()) {
-		t.Errorf("after FLUSHALL the waiter says %+v, want ErrNotSet", r)
-	}
 }

@@ -5,8 +5,8 @@
 //
 //	callbacks        code of the program that the library calls panics, or takes long
 //	clock_linux      the clock of the server steps by an hour
-//	context          contexts that seem alive after the deadline, or end while a server is silent; hooks that panic
-//	countdown_fault  a countdown: lost and late requests, messages, processes and servers
+//	context          contexts that seem alive after the deadline, or end while a server is silent; a hook that panics
+//	countdown_fault  a countdown: lost and late requests, messages and servers
 //	full             the server is out of memory, or its disk is full
 //	leftover         keys that outlive the last place in a lock; newcomers that overtake
 //	loss             leases that are lost: what their clients leave closed, or open too early

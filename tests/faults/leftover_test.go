@@ -226,7 +226,8 @@ func sizedKinds() map[string]sized {
 
 // TestSizeThatOnlyTheDeadKnow: a latch is resized to less while a waiter is in line, and the holders
 // and the waiter crash. A program with the size of before must not be refused on their account, and
-// is refused as long as a waiter lives.
+// is refused as long as a waiter lives. All permits are free to a program with any number then, and Available
+// says so.
 func TestSizeThatOnlyTheDeadKnow(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -251,8 +252,19 @@ func TestSizeThatOnlyTheDeadKnow(t *testing.T) {
 				if _, err := next(c, name, 2); !errors.Is(err, redlatch.ErrWrongKind) {
 					t.Errorf("%s with the size of before = %v, want ErrWrongKind: a waiter lives", way, err)
 				}
+				available := c.Semaphore(name, 3).Available
+				check.Error(t, "Available of another size", check.ErrorOf(available(t.Context())), redlatch.ErrWrongKind)
 				waiter.Die(t, s, dead, result, func() (string, bool) { return help.OneMore(locktest.Line(s, name), 0) })
 				process.Kill()
+				if kind == "semaphore" {
+					free := int64(0)
+					locktest.Eventually(t, "its permits are free to a program with another number", func() bool {
+						var err error
+						free, err = available(t.Context())
+						return err == nil
+					})
+					check.Equal(t, free, 3, "Available")
+				}
 				wantSoon(t, way+" with the size of before", func(context.Context) (*redlatch.Lease, error) { return next(c, name, 2) })
 				help.WantNothingLeft(t, s, name)
 			})
@@ -284,30 +296,6 @@ func TestSizeThatAWishLeaves(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestAvailableOfWhatOnlyTheDeadKnow: the holder and the waiter of a semaphore that was resized crash.
-// All permits are free to a program with any number, and Available says so.
-func TestAvailableOfWhatOnlyTheDeadKnow(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Sluggish())
-	holder, process := wire.StartMortal(t, s, help.Lasts(4*time.Second))
-	dead, waiter := wire.StartMortal(t, s, help.Lasts(help.Lasting))
-	check.Value(holder.Semaphore("s", 2).TryAcquire(t.Context(), 2)).OK(t)
-	result := help.GoAcquire(func() (*redlatch.Lease, error) { return dead.Semaphore("s", 2).Acquire(t.Context(), 1) })
-	locktest.InLine(t, s, "s", 1)
-	check.OK(t, "Resize", check.ErrorOf(c.Semaphore("s", 2).Resize(t.Context(), 1)))
-	check.Error(t, "Available of another number", check.ErrorOf(c.Semaphore("s", 3).Available(t.Context())), redlatch.ErrWrongKind)
-	waiter.Die(t, s, dead, result, func() (string, bool) { return help.OneMore(locktest.Line(s, "s"), 0) })
-	process.Kill()
-	free := int64(0)
-	locktest.Eventually(t, "its permits are free to a program with another number", func() (ok bool) {
-		var err error
-		free, err = c.Semaphore("s", 3).Available(t.Context())
-		return err == nil
-	})
-	check.Equal(t, free, 3, "Available")
-	locktest.Release(t, check.Value(c.Semaphore("s", 3).TryAcquire(t.Context(), free)).OK(t))
 }
 
 // TestSizeThatIsOfOneInLine: the holders crash, and two waiters live. A program with another size is

@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -98,41 +97,40 @@ func TestExtendOfAnothersLock(t *testing.T) {
 	}
 }
 
-// lateServer is a server with one mutex, in a bubble, and all of its replicas. Answers about the mutex
-// come late until the server is well, and those of replicas have a delay of their own.
-type lateServer struct {
+// late is a connection on which answers come late until the server is well, and those of replicas have a
+// delay of their own.
+type late struct {
 	conn.Conn
-	late, replicas time.Duration
-	well           atomic.Bool
-	extends        atomic.Int32 // that replicas were not asked about
+	answer, replicas time.Duration
+	well             atomic.Bool
+	extends          atomic.Int32 // that replicas were not asked about
 }
 
-func (s *lateServer) Target() conn.Target { return conn.Target{Addr: "late", Pipelined: true} }
-
-func (s *lateServer) Close() error { return nil }
-
-func (s *lateServer) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
-	if strings.HasPrefix(calls[0].Script.Name, "mutex ") && !s.well.Load() {
-		time.Sleep(s.late)
+func (c *late) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if wire.Runs(calls, "renew") {
+		c.extends.Add(1)
 	}
-	if calls[0].Script.Name == "mutex renew" {
-		s.extends.Add(1)
+	if !c.well.Load() {
+		time.Sleep(c.answer)
 	}
-	return slices.Repeat([]conn.Result{{Reply: conn.Reply{Int: 1}}}, len(calls)) // yes, or the token
+	return c.Conn.Eval(ctx, calls...)
 }
 
-func (s *lateServer) EvalReplicated(_ context.Context, _ conn.Call, n int, _ time.Duration) (conn.Result, int) {
-	time.Sleep(s.replicas)
-	return conn.Result{Reply: conn.Reply{Int: 1}}, n
+func (c *late) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
+	select {
+	case <-ctx.Done():
+		return conn.Result{Err: ctx.Err()}, 0
+	case <-time.After(c.replicas):
+		return c.Conn.(conn.Replicated).EvalReplicated(ctx, call, n, wait)
+	}
 }
 
-// tryLate runs a test in a bubble with a lease of one second from this server.
-func tryLate(t *testing.T, s *lateServer, o redlatch.LockOptions, test func(t *testing.T, l *redlatch.Lease)) {
+// tryLate runs a test with a lease of one second over this connection.
+func tryLate(t *testing.T, c *late, o redlatch.LockOptions, test func(t *testing.T, l *redlatch.Lease)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		o.TTL = time.Second
-		l := check.Value(wire.Wrap(t, s, redlatch.Options{Lock: o}).Mutex("a").TryLock(t.Context())).OK(t)
-		test(t, l)
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c.Conn, o.TTL = s.Conn(), time.Second
+		test(t, check.Value(wire.Wrap(t, c, redlatch.Options{Lock: o}).Mutex("a").TryLock(t.Context())).OK(t))
 	})
 }
 
@@ -141,7 +139,7 @@ func tryLate(t *testing.T, s *lateServer, o redlatch.LockOptions, test func(t *t
 // a while. It waited for longer than this one had left, and sent no extend at all.
 func TestLateGrantIsExtendedInTime(t *testing.T) {
 	t.Parallel()
-	s := &lateServer{late: 900 * time.Millisecond}
+	s := &late{answer: 900 * time.Millisecond}
 	tryLate(t, s, redlatch.LockOptions{}, func(t *testing.T, l *redlatch.Lease) {
 		if left := l.Remaining(); left > 100*time.Millisecond {
 			t.Errorf("%v are left of a lease that came late, so this shows nothing", left)
@@ -157,7 +155,7 @@ func TestLateGrantIsExtendedInTime(t *testing.T) {
 func TestLateReplicasCostNoTime(t *testing.T) {
 	t.Parallel()
 	for _, renew := range []redlatch.Switch{redlatch.On, redlatch.Off} {
-		s := &lateServer{replicas: 900 * time.Millisecond}
+		s := &late{replicas: 900 * time.Millisecond}
 		tryLate(t, s, redlatch.LockOptions{Replicas: 1, Renew: renew}, func(t *testing.T, l *redlatch.Lease) {
 			if left := l.Remaining(); left < 900*time.Millisecond {
 				t.Errorf("with Renew %v, %v are left of a lease of 1s that replicas were slow to acknowledge", renew, left)
@@ -170,7 +168,7 @@ func TestLateReplicasCostNoTime(t *testing.T) {
 // of an extend. It needs no other extend, of which a replica that is promoted may know nothing.
 func TestPromptReplicasKnowTheDeadline(t *testing.T) {
 	t.Parallel()
-	s := &lateServer{late: 500 * time.Millisecond, replicas: time.Millisecond}
+	s := &late{answer: 500 * time.Millisecond, replicas: time.Millisecond}
 	tryLate(t, s, redlatch.LockOptions{Replicas: 1, Renew: redlatch.Off}, func(t *testing.T, l *redlatch.Lease) {
 		if left, n := l.Remaining(), s.extends.Load(); left < 900*time.Millisecond || n > 0 {
 			t.Errorf("%v are left of a lease of 1s after %d extends beside that for replicas, want all after none", left, n)

@@ -286,75 +286,13 @@ func TestStragglerAfterALoss(t *testing.T) {
 	})
 }
 
-// tardy is a connection that answers an acquisition that is sent for the third time, late, and no extend.
-type tardy struct {
-	conn.Conn
-	acquires atomic.Int64
-}
-
-// Eval implements [conn.Conn].
-func (c *tardy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if wire.Runs(calls, "renew") || wire.Runs(calls, "acquire") && c.acquires.Add(1) < 3 {
-		<-ctx.Done()
-		return wire.Failing(len(calls), ctx.Err())
-	}
-	results := c.Conn.Eval(ctx, calls...)
-	if wire.Runs(calls, "acquire") {
-		time.Sleep(900 * time.Millisecond)
-	}
-	return results
-}
-
-// EvalReplicated implements [conn.Replicated]: nothing comes back.
-func (c *tardy) EvalReplicated(ctx context.Context, _ conn.Call, _ int, _ time.Duration) (conn.Result, int) {
-	<-ctx.Done()
-	return conn.Result{Err: ctx.Err()}, 0
-}
-
-// TestTryEndsInTime: a try is answered late, and its grant is extended, since little is left of it, or since
-// replicas have to acknowledge it. Both requests together take no longer than one may.
-func TestTryEndsInTime(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		for _, replicas := range []int{0, 1} {
-			c := wire.Wrap(t, &tardy{Conn: s.Conn()}, redlatch.Options{
-				RequestTimeout: 3 * time.Second, Lock: redlatch.LockOptions{TTL: 2 * time.Second, Renew: redlatch.Off, Replicas: replicas},
-			})
-			start := time.Now()
-			_, err := kindtest.Locks(c, "")[kind].Try(t.Context())
-			check.Error(t, "a try", err, redlatch.ErrUnreachable)
-			check.That(t, time.Since(start) <= 4*time.Second, "with %d replicas it ended after %v", replicas, time.Since(start))
-			time.Sleep(time.Minute)
-		}
-	})
-}
-
-// late is a connection whose answers, and those of replicas, take that long.
-type late struct {
-	conn.Conn
-	answer, replicas time.Duration
-}
-
-func (c *late) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	time.Sleep(c.answer)
-	return c.Conn.Eval(ctx, calls...)
-}
-
-func (c *late) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
-	select {
-	case <-ctx.Done():
-		return conn.Result{Err: ctx.Err()}, 0
-	case <-time.After(c.replicas):
-		return c.Conn.(conn.Replicated).EvalReplicated(ctx, call, n, wait)
-	}
-}
-
 // TestTryHasItsTimeForEachName: replicas acknowledge one of many names after the other; and a lock is
 // taken by force after a look at it. Each request is answered in time, all together take longer than one
 // may.
 func TestTryHasItsTimeForEachName(t *testing.T) {
 	o := redlatch.Options{Lock: redlatch.LockOptions{Replicas: 1}}
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := wire.Wrap(t, &late{s.Conn(), 0, 50 * time.Millisecond}, o)
+		c := wire.Wrap(t, &late{Conn: s.Conn(), replicas: 50 * time.Millisecond}, o)
 		var names []string
 		for i := range 100 {
 			names = append(names, fmt.Sprint("n", i))
@@ -364,7 +302,7 @@ func TestTryHasItsTimeForEachName(t *testing.T) {
 	})
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		locktest.Lock(t, s.Client(t, redlatch.Options{}).Mutex("a"))
-		c := wire.Wrap(t, &late{s.Conn(), 950 * time.Millisecond, 950 * time.Millisecond}, o)
+		c := wire.Wrap(t, &late{Conn: s.Conn(), answer: 950 * time.Millisecond, replicas: 950 * time.Millisecond}, o)
 		locktest.Release(t, check.Value(c.Mutex("a").TakeByForce(t.Context(), redlatch.ForceOptions{})).OK(t))
 	})
 }

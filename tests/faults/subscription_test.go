@@ -69,32 +69,6 @@ func TestForceWhileDeaf(t *testing.T) {
 	locktest.Release(t, help.Await(t, next))
 }
 
-// TestWaitingWithoutPubSub has a user who may use every key and command but no channel, as on
-// servers that offer no publish/subscribe (asynq#1095).
-func TestWaitingWithoutPubSub(t *testing.T) {
-	t.Parallel()
-	redistest.Needs(t, "right to a channel that could be withheld")
-	s := redistest.Start(t)
-	s.Do("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
-	url := "redis://deaf:secret@" + s.Addr()
-	a, b := locktest.Open(t, url, help.InOrder(help.Sluggish())), locktest.Open(t, url, help.InOrder(help.Sluggish()))
-	for range 3 {
-		held := locktest.Lock(t, a.Mutex("a"))
-		results := make(chan help.Outcome, 2)
-		for _, c := range []*redlatch.Client{b, a} {
-			go func() {
-				l, err := c.Mutex("a").Lock(locktest.Within(t, locktest.Patience))
-				results <- help.Outcome{Lease: l, Err: err}
-			}()
-		}
-		locktest.InLine(t, s, "a", 2)
-		locktest.Release(t, held)
-		locktest.Release(t, help.Await(t, results))
-		locktest.Release(t, help.Await(t, results))
-	}
-	help.AwaitFree(t, s, "a")
-}
-
 // heard is a connection that tells of each message, once the client has heard it.
 type heard struct {
 	conn.Conn

@@ -344,7 +344,7 @@ var mutants = []mutant{
 		"	if p.Lock && !counts &&", "	if p.Lock && !(counts && false) &&", "TestTakeByForceIsRefused"),
 	breaks("dead waiters that keep a name from a look", "internal/engine/survey/picture.go",
 		"	if p.Lock && !counts &&", "	if false && !counts &&",
-		"TestNameOfWhichOnlyTheDeadWait|TestAvailableOfWhatOnlyTheDeadKnow"),
+		"TestNameOfWhichOnlyTheDeadWait|TestSizeThatOnlyTheDeadKnow"),
 	breaks("dead waiters that keep a name from a countdown", "internal/protocol/script/lua/countdown.lua",
 		"    if reason then head('') end", "    if false then head('') end", "TestVectors$"),
 	breaks("yield that keeps a name from a countdown", "internal/protocol/script/lua/countdown.lua",

@@ -23,11 +23,11 @@ const (
 // Proxy stands between clients and a server, and does harm.
 type Proxy struct {
 	Listen string // its address
+	server string // the address that connections lead to
 
 	pumps sync.WaitGroup
 
 	mu       sync.Mutex   // guards what is below
-	server   string       // the address that new connections lead to
 	listener net.Listener // closed while the proxy is stopped
 	stopped  chan struct{}
 	conns    map[net.Conn]bool        // whether each is forgotten
@@ -143,13 +143,6 @@ func (p *Proxy) isForgotten(c net.Conn) bool {
 	return p.conns[c]
 }
 
-// LeadTo has new connections lead to a server. Those that are open stay where they are.
-func (p *Proxy) LeadTo(s *redistest.Server) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.server = s.Addr()
-}
-
 // Cut closes every connection. New ones are fine.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -178,10 +171,7 @@ func (p *Proxy) accept(listener net.Listener) {
 // connect returns when both connections are closed.
 func (p *Proxy) connect(client net.Conn) {
 	defer client.Close()
-	p.mu.Lock()
-	addr := p.server
-	p.mu.Unlock()
-	server, err := net.Dial("tcp", addr)
+	server, err := net.Dial("tcp", p.server)
 	if err != nil {
 		return
 	}

@@ -35,8 +35,6 @@ type Job struct {
 	Detach    bool   // it detaches its lease, and tells the text
 	Then      string // when it is asked, it locks this mutex too, under the context of its lease
 	Labels    map[string]string
-	Await     bool   // it waits for the countdown of that name, instead
-	Count     string // it counts the countdown of that name down, once, as this
 }
 
 // Report is what a worker writes, one line each: when its client is open, when it holds the lock,
@@ -82,9 +80,6 @@ func runJob(text string) error {
 	if err := out.Encode(Report{Client: c.ID()}); err != nil {
 		return err
 	}
-	if j.Await || j.Count != "" {
-		return countOff(c.CountDownLatch(j.Name), j, out)
-	}
 	acquire := c.Mutex(j.Name).Lock
 	if j.Kind > 0 {
 		prefix := strings.TrimSuffix(j.Name, kindtest.Kinds()[j.Kind]) // its name ends in the kind
@@ -128,25 +123,6 @@ func runJob(text string) error {
 			return nil
 		}
 	}
-}
-
-// countOff waits for a countdown, or counts it down, tells what that came to, and waits for the end
-// of its input.
-func countOff(d *redlatch.CountDownLatch, j Job, out *json.Encoder) (err error) {
-	if j.Await {
-		err = d.Await(context.Background())
-	} else {
-		_, err = d.CountDownOnce(context.Background(), j.Count)
-	}
-	r := Report{Done: err == nil}
-	if err != nil {
-		r.Failure = err.Error()
-	}
-	if err := out.Encode(r); err != nil {
-		return err
-	}
-	_, err = io.ReadAll(os.Stdin)
-	return err
 }
 
 // handOn detaches the lease and waits for the end of its input.
