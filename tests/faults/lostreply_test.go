@@ -108,30 +108,6 @@ func TestContextEndsBeforeTheReply(t *testing.T) {
 	}
 }
 
-// TestLostRequestsOfAJob: whatever is lost, a job does not run twice in a window that a run has
-// used up, and it runs in one that none has.
-func TestLostRequestsOfAJob(t *testing.T) {
-	t.Parallel()
-	c := trial.NewCourse(t, 1)
-	for _, result := range []error{nil, help.ErrFailed} {
-		t.Run(fmt.Sprint("result ", result), func(t *testing.T) {
-			t.Parallel()
-			rs := c.At(t)
-			defer rs.Wait()
-			for _, m := range trial.Mishaps() {
-				for _, acquire := range []wire.Hits{wire.None, wire.First, wire.Every} {
-					if m.Outlasts(acquire) {
-						continue
-					}
-					for _, release := range []wire.Hits{wire.None, wire.First, wire.Some, wire.Every} {
-						rs.Run(1, func(r *trial.Trial) { r.RunOnce(result, m, acquire, release) }, m.Name, "before", acquire.Name, "after", release.Name)
-					}
-				}
-			}
-		})
-	}
-}
-
 // eachQuorum runs trials over three and four nodes, of which a minority, half or all meet mishaps.
 //
 // They run in bubbles: on a machine too busy for a round of votes, an acquisition meets mishaps of
@@ -164,23 +140,6 @@ func TestQuorumLostRequests(t *testing.T) {
 					rs.Run(nodes, func(r *trial.Trial) { r.Life(p, m, at, false) }, p.Kind, nodes, "nodes", m.Name, at)
 				}
 				rs.Run(nodes, func(r *trial.Trial) { r.HandOver(p, m, wire.Second, false, wire.None) }, p.Kind, nodes, "nodes", m.Name, "wait")
-			}
-		}
-	})
-}
-
-// TestQuorumLostRequestsOfAJob is TestLostRequestsOfAJob where requests to some nodes, or all, meet
-// mishaps.
-func TestQuorumLostRequestsOfAJob(t *testing.T) {
-	eachQuorum(t, func(rs *trial.Trials, nodes int) {
-		for _, result := range []error{nil, help.ErrFailed} {
-			for _, m := range []wire.Mishap{wire.Unheard, wire.Swallowed, wire.Overtaken} {
-				for _, acquire := range []wire.Hits{wire.None, wire.First} {
-					for _, release := range []wire.Hits{wire.First, wire.Some, wire.Every} {
-						rs.Run(nodes, func(r *trial.Trial) { r.RunOnce(result, m, acquire, release) },
-							"result", result, nodes, "nodes", m.Name, "before", acquire.Name, "after", release.Name)
-					}
-				}
 			}
 		}
 	})

@@ -13,12 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -98,35 +96,24 @@ func TestWaiterThatEndsInAnOutage(t *testing.T) {
 func TestQuorumWaiterTellsAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var nodes []*redlatchtest.Memory
-		for range 3 {
-			nodes = append(nodes, redlatchtest.InMemory(t))
-		}
-		client := func(o redlatch.Options) *redlatch.Client {
-			var over []conn.Conn
-			for i, node := range nodes {
-				over = append(over, memory.Addressed{Conn: node.Conn(), Addr: fmt.Sprint("node ", i)})
-			}
-			c := check.Value(redlatch.NewQuorum(over, o)).OK(t)
-			t.Cleanup(func() { _ = c.Close() })
-			return c
-		}
+		course := memory.NewCourse(t, 3)
 		o, seen := restless()
-		held := locktest.Lock(t, client(help.Brisk(help.Lasting)).Mutex("a"))
-		waits := help.GoLock(t.Context(), client(o).Mutex("a"))
+		c, links := course.Client(t, o)
+		held := locktest.Lock(t, course.Far.Mutex("a"))
+		waits := help.GoLock(t.Context(), c.Mutex("a"))
 		seen.Await(t, redlatch.EventWait, "a", 0)
-		nodes[0].Hang()
+		links[0].Harm(wire.Swallowed, wire.Every)
 		time.Sleep(5 * o.RequestTimeout)
 		wantOutages(t, seen, "a", 0, 0) // two of three do
 		began := time.Now()
-		nodes[1].Hang()
+		links[1].Harm(wire.Swallowed, wire.Every)
 		seen.Await(t, redlatch.EventUnreachable, "a", 0)
 		if took := time.Since(began); took < o.RequestTimeout {
 			t.Errorf("the outage was told after %v, want %v at least", took, o.RequestTimeout)
 		}
 		time.Sleep(5 * o.RequestTimeout)
-		nodes[0].Resume()
-		nodes[1].Resume()
+		links[0].Harm(wire.Swallowed, wire.None)
+		links[1].Harm(wire.Swallowed, wire.None)
 		seen.Await(t, redlatch.EventReachable, "a", 0)
 		wantOutages(t, seen, "a", 1, 1)
 		locktest.Release(t, held)

@@ -3,16 +3,11 @@ package faults
 import (
 	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/base/clock"
-	"github.com/redlatch/redlatch/internal/base/schedule"
-	"github.com/redlatch/redlatch/internal/link/subscribe"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -113,52 +108,4 @@ func TestWordToAskDuringAPoll(t *testing.T) {
 	locktest.Eventually(t, "another poll", func() bool { return asks.Count("mutex await") > 1 })
 	locktest.Release(t, l)
 	locktest.Release(t, help.Await(t, result))
-}
-
-// confirming is a connection that confirms each subscription, and can do nothing else.
-type confirming struct{ conn.Conn }
-
-func (confirming) Target() conn.Target { return conn.Target{} }
-
-func (confirming) Subscribe(ctx context.Context, _ string, up func(), _ func(string)) error {
-	up()
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// TestSubscriptionCountsAgain: a server that did not count a subscription is taken to count it again
-// after a minute, by the clock that went further. A wall clock that is set back does not put that
-// off, and the sleep of a suspended machine, which the wall clock alone tells, counts.
-func TestSubscriptionCountsAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var ahead atomic.Int64 // of the wall clock
-		now := func() clock.Reading { return clock.Now().Skewed(time.Duration(ahead.Load())) }
-		ctx, end := context.WithCancel(t.Context())
-		entries := schedule.Start(now, func() {})
-		l := subscribe.New(ctx, confirming{}, "channel", time.Second, time.Minute, entries, now, subscribe.Handler{
-			Message: func(string) {}, Changed: func(*subscribe.Subscription) {}, InUse: func(string) bool { return true },
-		})
-		l.ConnectPlain(ctx)
-		s := l.Plain()
-		want := func(when string, counted bool) {
-			t.Helper()
-			check.That(t, s.Counted() == counted, "%s: Counted = %v, want %v", when, !counted, counted)
-		}
-		want("at first", true)
-		s.MarkUncounted()
-		want("when it was missed", false)
-		ahead.Store(int64(-24 * time.Hour))
-		time.Sleep(59 * time.Second)
-		want("59s later, with a wall clock that was set back", false)
-		time.Sleep(2 * time.Second)
-		want("61s later, with a wall clock that was set back", true)
-		s.MarkUncounted()
-		want("when it was missed again", false)
-		ahead.Add(int64(61 * time.Second))
-		want("when the machine has slept for 61s", true)
-		end()
-		l.Wait()
-		entries.Stop()
-	})
 }

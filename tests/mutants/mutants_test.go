@@ -652,7 +652,7 @@ var mutants = []mutant{
 	breaks("vote for another slot that arrives after the release", "internal/engine/ballot/round.go",
 		" || t.replaced[node] {", " {", "TestQuorumVoteForAnotherSlot"),
 	breaks("own late request that seems to be another holder", "internal/engine/ballot/contest.go",
-		"SlotPool.Name, past)", "SlotPool.Name, nil)", "TestQuorumLostRequestsOfAJob"),
+		"SlotPool.Name, past)", "SlotPool.Name, nil)", "TestQuorumLostRequests"),
 	breaks("run that is released as if it had not begun", "internal/engine/lease/needs.go",
 		"on.Release(owner, ticket, true,", "on.Release(owner, ticket, false,", "TestJobThatIsLostKeepsItsWindow"),
 	breaks("release that is not tried again", "internal/engine/lease/release.go",

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -167,103 +167,60 @@ func TestRelayTurnOfOneThatHasGivenUp(t *testing.T) {
 // Redis was known to be silent, it is unreachable.
 func TestRelayTurnOfOneThatIsOutOfTime(t *testing.T) {
 	t.Parallel()
-	for name, silent := range map[string]bool{"well": false, "silent": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			outOfTime(t, silent)
+	for _, silent := range []bool{false, true} {
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
+			held := locktest.Lock(t, s.Client(t, help.Sluggish()).Mutex("a"))
+			o, seen := help.Watched(help.Sluggish())
+			if silent {
+				o.Heartbeat, o.RequestTimeout = 500*time.Millisecond, 2400*time.Millisecond
+			}
+			m := s.Client(t, o).Mutex("a")
+			ctx, cancel := context.WithCancel(t.Context())
+			first := help.GoLock(ctx, m)
+			locktest.InLine(t, s, "a", 1)
+			limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
+			second := help.GoLocks(t, limit, m, seen, 1)[0]
+			s.Hang()
+			if silent {
+				seen.Await(t, redlatch.EventUnreachable, "a", 0)
+			}
+			cancel()
+			help.AwaitError(t, first)
+			synctest.Wait() // the second asks
+			close(limit.Over)
+			err := help.AwaitError(t, second)
+			if errors.Is(err, redlatch.ErrUnreachable) != silent || !silent && !errors.Is(err, redlatch.ErrTaken) {
+				t.Errorf("Lock = %v, want ErrUnreachable if Redis is known to be silent, else ErrTaken", err)
+			}
+			s.Resume()
+			locktest.InLine(t, s, "a", 0)
+			locktest.Release(t, held)
+			help.WantNothingLeft(t, s, "a")
 		})
 	}
-}
-
-// outOfTime has Redis be known to be silent when the goroutine runs out of time, or not.
-func outOfTime(t *testing.T, silent bool) {
-	s := redistest.Start(t)
-	held := locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
-	p := wire.StartProxy(t, s)
-	o := help.Sluggish()
-	o.RequestTimeout = 6 * time.Second // the first one's cancel is swallowed, and resent after 2 s
-	if silent {
-		o.Heartbeat, o.RequestTimeout = 500*time.Millisecond, 2400*time.Millisecond
-	}
-	asks := new(wire.Counting)
-	o.WrapConn = func(over conn.Conn) conn.Conn { asks.Conn = over; return asks }
-	o, seen := help.Watched(o)
-	m := locktest.Open(t, p.URL(), o).Mutex("a")
-	ctx, cancel := context.WithCancel(t.Context())
-	first := help.GoLock(ctx, m)
-	locktest.InLine(t, s, "a", 1)
-	limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
-	second := help.GoLocks(t, limit, m, seen, 1)[0]
-	p.Swallow(wire.Requests)
-	acquired := asks.Count("mutex acquire")
-	if silent {
-		seen.Await(t, redlatch.EventUnreachable, "a", 0)
-	}
-	cancel()
-	help.AwaitError(t, first)
-	locktest.Eventually(t, "the second asks", func() bool { return asks.Count("mutex acquire") > acquired })
-	close(limit.Over)
-	err := help.AwaitError(t, second)
-	if errors.Is(err, redlatch.ErrUnreachable) != silent || !silent && !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("Lock = %v, want ErrUnreachable if Redis is known to be silent, else ErrTaken", err)
-	}
-	p.Heal()
-	locktest.Eventually(t, "nobody in line", func() bool { return len(locktest.Line(s, "a")) == 0 })
-	locktest.Release(t, held)
-	help.WantNothingLeft(t, s, "a")
 }
 
 // TestRelayTurnOutOfTimeInOneProcess: the same where no other process wants the mutex. The client is
 // not subscribed then, and the first request of the next goroutine only tries.
 func TestRelayTurnOutOfTimeInOneProcess(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	over := &detained{Conn: wire.Dial(t, s.Addr()), script: "mutex acquire", arrived: make(chan struct{}), open: make(chan struct{})}
-	o := help.Sluggish()
-	o.RequestTimeout = 6 * time.Second // what is undone is looked at again after a third of that
-	o, seen := help.Watched(o)
-	m := wire.Wrap(t, over, o).Mutex("a")
-	held := locktest.Lock(t, m)
-	limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
-	next := help.GoLocks(t, limit, m, seen, 1)[0]
-	over.armed.Store(true)
-	locktest.Release(t, held)
-	help.Receive(t, over.arrived, "the request of the next, whose turn it is")
-	close(limit.Over)
-	if err := help.AwaitError(t, next); errors.Is(err, redlatch.ErrUnreachable) || !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("Lock = %v, want ErrTaken and not ErrUnreachable", err)
-	}
-	close(over.open)
-	locktest.Eventually(t, "the mutex free", func() bool { return s.Do("EXISTS", locktest.StateKey("a")) == "0" })
-	help.WantNothingLeft(t, s, "a")
-}
-
-// detained is a connection on which the first request with a script is under way, once it is armed,
-// until the test lets it go. It arrives even if the client no longer waits for it.
-type detained struct {
-	conn.Conn
-	script  string
-	armed   atomic.Bool
-	arrived chan struct{} // closed when the request is there
-	open    chan struct{} // to be closed for it to go on
-}
-
-func (d *detained) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if calls[0].Script.Name != d.script || !d.armed.CompareAndSwap(true, false) {
-		return d.Conn.Eval(ctx, calls...)
-	}
-	close(d.arrived)
-	results := make(chan []conn.Result, 1)
-	go func() {
-		<-d.open
-		results <- d.Conn.Eval(context.WithoutCancel(ctx), calls...)
-	}()
-	select {
-	case r := <-results:
-		return r
-	case <-ctx.Done():
-		return wire.Failing(len(calls), ctx.Err())
-	}
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		o, seen := help.Watched(help.Sluggish())
+		m := s.Client(t, o).Mutex("a")
+		held := locktest.Lock(t, m)
+		limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
+		next := help.GoLocks(t, limit, m, seen, 1)[0]
+		s.Delay(10 * time.Second)
+		locktest.Release(t, held)
+		synctest.Wait() // the next, whose turn it is, asks
+		close(limit.Over)
+		if err := help.AwaitError(t, next); errors.Is(err, redlatch.ErrUnreachable) || !errors.Is(err, redlatch.ErrTaken) {
+			t.Errorf("Lock = %v, want ErrTaken and not ErrUnreachable", err)
+		}
+		s.Delay(0)
+		help.AwaitFree(t, s, "a")
+		help.WantNothingLeft(t, s, "a")
+	})
 }
 
 // TestRelayIsExtendedInTime: a mutex that is passed on all the time is extended as often as one

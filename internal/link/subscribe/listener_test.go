@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,13 +118,19 @@ func (h *told) all() (messages []string, changes int) {
 // start runs a test in a bubble with a listener at this server.
 func start(t *testing.T, s *server, test func(t *testing.T, l *Listener, h *told)) {
 	t.Helper()
+	startAt(t, s, clock.Now, test)
+}
+
+// startAt is start with a clock of its own.
+func startAt(t *testing.T, s *server, now func() clock.Reading, test func(t *testing.T, l *Listener, h *told)) {
+	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s.open = make(map[string]*channel)
 		ctx, closeClient := context.WithCancel(t.Context())
-		entries := schedule.Start(clock.Now, func() {})
+		entries := schedule.Start(now, func() {})
 		h := &told{}
-		l := New(ctx, s, "plain", 3*time.Second, idle, entries, clock.Now, h.handler())
+		l := New(ctx, s, "plain", 3*time.Second, idle, entries, now, h.handler())
 		test(t, l, h)
 		closeClient()
 		entries.Stop()
@@ -271,5 +278,33 @@ func TestSubscriptionOfAWaiterThatIsAboutToCome(t *testing.T) {
 		h.use(false)
 		time.Sleep(3 * idle)
 		check.That(t, !l.For("A").Sharded(), "a subscription that none uses stays")
+	})
+}
+
+// TestSubscriptionCountsAgain: a server that did not count a subscription is taken to count it again
+// after a minute, by the clock that went further. A wall clock that is set back does not put that
+// off, and the sleep of a suspended machine, which the wall clock alone tells, counts.
+func TestSubscriptionCountsAgain(t *testing.T) {
+	var ahead atomic.Int64 // of the wall clock
+	now := func() clock.Reading { return clock.Now().Skewed(time.Duration(ahead.Load())) }
+	startAt(t, &server{}, now, func(t *testing.T, l *Listener, _ *told) {
+		l.ConnectPlain(t.Context())
+		s := l.Plain()
+		want := func(when string, counted bool) {
+			t.Helper()
+			check.Equal(t, s.Counted(), counted, "%s, it counts", when)
+		}
+		want("at first", true)
+		s.MarkUncounted()
+		want("when it was missed", false)
+		ahead.Store(int64(-24 * time.Hour))
+		time.Sleep(59 * time.Second)
+		want("59s later, with a wall clock that was set back", false)
+		time.Sleep(2 * time.Second)
+		want("61s later, with a wall clock that was set back", true)
+		s.MarkUncounted()
+		want("when it was missed again", false)
+		ahead.Add(int64(61 * time.Second))
+		want("when the machine has slept for 61s", true)
 	})
 }

@@ -179,36 +179,6 @@ func Hourly(c *redlatch.Client, name string) *redlatch.Job {
 	return c.Job(name, redlatch.JobOptions{Window: time.Hour})
 }
 
-// RunOnce starts a job whose requests meet a mishap before and after it ran, with this result; and
-// looks at whether it starts again.
-func (r *Trial) RunOnce(result error, m wire.Mishap, acquire, release wire.Hits) {
-	r.Harm(m, acquire)
-	runs := 0
-	ran, err := Hourly(r.Near, r.Name).Do(locktest.Within(r, locktest.Patience), func(_ context.Context, l *redlatch.Lease) error {
-		runs++
-		r.Token = l.Token()
-		r.WantTTLs()
-		r.Harm(m, release)
-		return result
-	})
-	if release.Name != wire.Some.Name {
-		r.Heal()
-	}
-	check.That(r, ran == (runs == 1), "Do = %t, and %d runs", ran, runs)
-	switch {
-	case runs == 0:
-		check.That(r, err != nil, "Do of a job that nobody runs = false, nil, want an error or a run")
-		r.WantUnknown("Do", err, m)
-	case result != nil && !errors.Is(err, result) || errors.Is(err, redlatch.ErrNotHeld) || result == nil && err != nil && !errors.Is(err, redlatch.ErrUnreachable):
-		r.Errorf("Do = %v, want the error of the run and ErrUnreachable at most", err)
-	}
-	if runs == 0 {
-		locktest.Eventually(r, "the job runs", Seldom(r.startsAgain()))
-	}
-	r.wantNoRun()
-	r.WantTTLs()
-}
-
 // startsAgain starts the job with another client, and reports whether it ran.
 func (r *Trial) startsAgain() func() bool {
 	return func() bool {
@@ -220,18 +190,6 @@ func (r *Trial) startsAgain() func() bool {
 		check.That(r, err == nil, "Do of another client = %v", err)
 		return ran
 	}
-}
-
-// wantNoRun checks that the job does not start again in its window: while the client cleans up, and
-// when it has.
-func (r *Trial) wantNoRun() {
-	r.Helper()
-	again := r.startsAgain()
-	for end := time.Now().Add(Losing().RequestTimeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		check.That(r, !again(), "the job ran twice in its window")
-	}
-	check.Nil(r, "Close", locktest.CloseLeaving(r.Near))
-	check.That(r, !again(), "the job ran twice in its window")
 }
 
 // OnceOwnContext has the caller's context end while a request of its start of a job is under way.
