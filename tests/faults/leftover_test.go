@@ -155,11 +155,7 @@ func TestEveryKindEndsWithItsLastPlace(t *testing.T) {
 		for what, next := range map[string]func(ctx context.Context, name string) (*redlatch.Lease, error){
 			"another size": func(ctx context.Context, name string) (*redlatch.Lease, error) {
 				if kind == "slotpool" {
-					slot, err := c.SlotPool(name, 4, redlatch.SlotOptions{}).TryAcquire(ctx)
-					if err != nil {
-						return nil, err
-					}
-					return slot.Lease, nil
+					return leaseOf(c.SlotPool(name, 4, redlatch.SlotOptions{}).TryAcquire(ctx))
 				}
 				return c.Semaphore(name, 4).TryAcquire(ctx, 1) // for some another kind
 			},
@@ -180,48 +176,55 @@ func TestEveryKindEndsWithItsLastPlace(t *testing.T) {
 
 // sized is a latch with a size, of which one acquisition takes all that there is at size 1.
 type sized struct {
-	try    func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error)
-	wait   func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error)
-	resize func(c *redlatch.Client, name string, n, to int) error
+	acquire func(c *redlatch.Client, name string, n int, wait bool) (*redlatch.Lease, error)
+	resize  func(c *redlatch.Client, name string, n, to int) error
+}
+
+func (k sized) try(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
+	return k.acquire(c, name, n, false)
+}
+
+func (k sized) wait(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
+	return k.acquire(c, name, n, true)
 }
 
 func sizedKinds() map[string]sized {
 	pool := func(c *redlatch.Client, name string, n int) *redlatch.SlotPool {
 		return c.SlotPool(name, n, redlatch.SlotOptions{Quarantine: time.Millisecond})
 	}
-	lease := func(s *redlatch.Slot, err error) (*redlatch.Lease, error) {
-		if err != nil {
-			return nil, err
-		}
-		return s.Lease, nil
-	}
 	ctx := context.Background()
 	return map[string]sized{
 		"semaphore": {
-			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
+			func(c *redlatch.Client, name string, n int, wait bool) (*redlatch.Lease, error) {
+				if wait {
+					return c.Semaphore(name, int64(n)).Acquire(ctx, 1)
+				}
 				return c.Semaphore(name, int64(n)).TryAcquire(ctx, 1)
 			},
-			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
-				return c.Semaphore(name, int64(n)).Acquire(ctx, 1)
-			},
 			func(c *redlatch.Client, name string, n, to int) error {
-				_, err := c.Semaphore(name, int64(n)).Resize(ctx, int64(to))
-				return err
+				return check.ErrorOf(c.Semaphore(name, int64(n)).Resize(ctx, int64(to)))
 			},
 		},
 		"slotpool": {
-			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
-				return lease(pool(c, name, n).TryAcquire(ctx))
-			},
-			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
-				return lease(pool(c, name, n).Acquire(ctx))
+			func(c *redlatch.Client, name string, n int, wait bool) (*redlatch.Lease, error) {
+				if wait {
+					return leaseOf(pool(c, name, n).Acquire(ctx))
+				}
+				return leaseOf(pool(c, name, n).TryAcquire(ctx))
 			},
 			func(c *redlatch.Client, name string, n, to int) error {
-				_, err := pool(c, name, n).Resize(ctx, to)
-				return err
+				return check.ErrorOf(pool(c, name, n).Resize(ctx, to))
 			},
 		},
 	}
+}
+
+// leaseOf returns the lease of a slot.
+func leaseOf(s *redlatch.Slot, err error) (*redlatch.Lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s.Lease, nil
 }
 
 // TestSizeThatOnlyTheDeadKnow: a latch is resized to less while a waiter is in line, and the holders
@@ -354,11 +357,7 @@ func TestQuorumSizeThatOnlyTheDeadKnow(t *testing.T) {
 				n.Do("ZREM", help.ClientsKey(way), "nowhere")
 			}
 			wantSoon(t, way+" with the size of before", func(ctx context.Context) (*redlatch.Lease, error) {
-				slot, err := next(pool(way, 1), ctx)
-				if err != nil {
-					return nil, err
-				}
-				return slot.Lease, nil
+				return leaseOf(next(pool(way, 1), ctx))
 			})
 		})
 	}

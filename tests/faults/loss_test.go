@@ -6,13 +6,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/redlatchtest"
+	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // lossy loses the answers to scripts whose names contain a text. The server runs them.
@@ -36,22 +36,16 @@ func (c *lossy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 		return all
 	}
 	<-ctx.Done()
-	for i := range all {
-		all[i] = conn.Result{Err: ctx.Err()}
-	}
-	return all
+	return wire.Failing(len(calls), ctx.Err())
 }
 
 // withLosses runs a test in virtual time, with a client that loses answers and another.
 func withLosses(t *testing.T, test func(t *testing.T, c *lossy, one, other *redlatch.Client)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := redlatchtest.InMemory(t)
-		c := &lossy{Conn: m.Conn()}
-		one := check.Value(redlatch.New(c, redlatch.Options{})).OK(t)
-		defer one.Close()
-		test(t, c, one, m.Client(t, redlatch.Options{}))
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := &lossy{Conn: s.Conn()}
+		test(t, c, wire.Wrap(t, c, redlatch.Options{}), s.Client(t, redlatch.Options{}))
 	})
 }
 

@@ -210,7 +210,7 @@ func TestRelayTurnOutOfTimeInOneProcess(t *testing.T) {
 		held := locktest.Lock(t, m)
 		limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
 		next := help.GoLocks(t, limit, m, seen, 1)[0]
-		s.Delay(10 * time.Second)
+		s.Delay(time.Second) // less than after which a request is sent again
 		locktest.Release(t, held)
 		synctest.Wait() // the next, whose turn it is, asks
 		close(limit.Over)
