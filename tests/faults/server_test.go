@@ -380,30 +380,24 @@ func TestKeyThatIsNoLock(t *testing.T) {
 			s, c := locktest.Start(t, stubborn)
 			s.Do(put...)
 			counts := strings.Contains(what, "count")
+			pool, entry, force := c.SlotPool("a", 3, redlatch.SlotOptions{}), c.ReentrantMutex("a"), redlatch.ForceOptions{}
+			ofOwner := func(ctx context.Context) context.Context { return redlatch.WithOwner(ctx, put[2]) } // of that name
 			calls := []struct {
 				want string // what the error says that it was taken for
-				do   func(context.Context) (*redlatch.Lease, error)
+				do   func(context.Context) error
 			}{
-				{"mutex", c.Mutex("a").TryLock},
-				{"mutex", c.Mutex("a").Lock},
-				{"reentrant", c.ReentrantMutex("a").TryLock},
-				{"reentrant", c.ReentrantMutex("a").Lock},
-				{"reentrant", func(ctx context.Context) (*redlatch.Lease, error) { // by an owner of that name
-					return c.ReentrantMutex("a").Lock(redlatch.WithOwner(ctx, put[2]))
-				}},
-				{"rwmutex", c.RWMutex("a").TryRLock},
-				{"semaphore", func(ctx context.Context) (*redlatch.Lease, error) { return c.Semaphore("a", 3).TryAcquire(ctx, 1) }},
-				{"semaphore", func(ctx context.Context) (*redlatch.Lease, error) {
-					return nil, check.ErrorOf(c.Semaphore("a", 3).Resize(ctx, 5))
-				}},
-				{"slotpool", func(ctx context.Context) (*redlatch.Lease, error) {
-					return nil, check.ErrorOf(c.SlotPool("a", 3, redlatch.SlotOptions{}).TryAcquire(ctx))
-				}},
-				{"lock", func(ctx context.Context) (*redlatch.Lease, error) {
-					return nil, check.ErrorOf(c.ForceRelease(ctx, "a", redlatch.ForceOptions{}))
-				}},
-				{"lock", func(ctx context.Context) (*redlatch.Lease, error) {
-					return nil, check.ErrorOf(c.ForceRelease(ctx, "a", redlatch.ForceOptions{Owner: "x"}))
+				{"mutex", func(ctx context.Context) error { return check.ErrorOf(c.Mutex("a").TryLock(ctx)) }},
+				{"mutex", func(ctx context.Context) error { return check.ErrorOf(c.Mutex("a").Lock(ctx)) }},
+				{"reentrant", func(ctx context.Context) error { return check.ErrorOf(entry.TryLock(ctx)) }},
+				{"reentrant", func(ctx context.Context) error { return check.ErrorOf(entry.Lock(ctx)) }},
+				{"reentrant", func(ctx context.Context) error { return check.ErrorOf(entry.Lock(ofOwner(ctx))) }},
+				{"rwmutex", func(ctx context.Context) error { return check.ErrorOf(c.RWMutex("a").TryRLock(ctx)) }},
+				{"semaphore", func(ctx context.Context) error { return check.ErrorOf(c.Semaphore("a", 3).TryAcquire(ctx, 1)) }},
+				{"semaphore", func(ctx context.Context) error { return check.ErrorOf(c.Semaphore("a", 3).Resize(ctx, 5)) }},
+				{"slotpool", func(ctx context.Context) error { return check.ErrorOf(pool.TryAcquire(ctx)) }},
+				{"lock", func(ctx context.Context) error { return check.ErrorOf(c.ForceRelease(ctx, "a", force)) }},
+				{"lock", func(ctx context.Context) error {
+					return check.ErrorOf(c.ForceRelease(ctx, "a", redlatch.ForceOptions{Owner: "x"}))
 				}},
 			}
 			wantKept := func(when string, least, most int) {
@@ -417,7 +411,7 @@ func TestKeyThatIsNoLock(t *testing.T) {
 						s.Do("ZADD", help.QueueKey("a"), "1", "Hsemaphore\t{redlatch:dead}:grants\t30000\t1:3\trl-dead-1")
 						s.Do("PEXPIRE", help.QueueKey("a"), "3600000")
 					}
-					_, err := call.do(locktest.Within(t, locktest.Patience))
+					err := call.do(locktest.Within(t, locktest.Patience))
 					kind := (*redlatch.KindError)(nil)
 					check.Must(t, errors.As(err, &kind) && help.IsAll(err, redlatch.ErrWrongKind), "%s, a call of a %s = %v, want a KindError", when, call.want, err)
 					check.That(t, kind.Name == "a" && kind.Key == key && kind.Want == call.want, "%s: %v, want a KindError that names it and a %s", when, err, call.want)

@@ -13,18 +13,11 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 	"github.com/redlatch/redlatch/tests/internal/worker"
 )
-
-// noted waits until a client has noted so many acquisitions.
-func noted(t *testing.T, s *redistest.Server, c *redlatch.Client, n int) {
-	t.Helper()
-	locktest.Eventually(t, "so many notes", func() bool { return s.Do("HLEN", help.NotesKey(c)) == fmt.Sprint(n) })
-}
 
 // TestLockOfSeveralInACycle: a MultiMutex that waits for its second name keeps the first. A goroutine that
 // would wait for that is refused at once, and the MultiMutex then gets its names.
@@ -43,7 +36,7 @@ func TestLockOfSeveralInACycle(t *testing.T) {
 			}
 			several <- err
 		}()
-		noted(t, s, c, 1)
+		locktest.Eventually(t, "it has noted that it waits", func() bool { return s.Do("HLEN", help.NotesKey(c)) == "1" })
 		err := check.ErrorOf(c.Mutex("a").Lock(b.Context()))
 		check.That(t, errors.Is(err, redlatch.ErrDeadlock) && !errors.Is(err, redlatch.ErrTaken), "Lock = %v, want ErrDeadlock alone", err)
 		for _, name := range []string{`"a"`, `"b"`} {
