@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -37,9 +36,16 @@ func (w holding) run(d *deployment, sys system) (sample, error) {
 
 	// Names of its own: an attempt that another library called off may still be on its way, and would
 	// leave one of these taken until its TTL has passed.
-	locks, names := make([]held, w.locks), namesOf("held "+sys.name+" ", w.locks)
+	locks, names := make([]held, w.locks), make([]string, w.locks)
+	for i := range names {
+		names[i] = fmt.Sprintf("held %s %d", sys.name, i)
+	}
 	before, goroutines := memory(), runtime.NumGoroutine()
-	if err := lockAll(l, names, locks, openers); err != nil {
+	err = each(len(names), openers, "locking "+plural(len(names), "free name"), func(i int) (err error) {
+		locks[i], err = l.lock(context.Background(), names[i])
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	s := sample{"heap": (memory() - before) / float64(w.locks), "goroutines": float64(runtime.NumGoroutine() - goroutines)}
@@ -71,50 +77,24 @@ func (w holding) run(d *deployment, sys system) (sample, error) {
 	m.begin()
 	time.Sleep(w.span)
 	m.end().perSecond(s)
-	s["kept"], s["connections"] = float64(stillHeld(locks)), (d.connections()-connections)/float64(max(w.waiters, 1))
+	for _, h := range locks {
+		if h.still != nil && h.still() {
+			s["kept"]++
+		}
+	}
+	s["connections"] = (d.connections() - connections) / float64(max(w.waiters, 1))
 	cancel()
 	if err := within(patienceWithPeers, "waits that were called off", all.Wait); err != nil {
 		return nil, err
 	}
-	if err := releaseAll(locks); err != nil {
+	err = each(len(locks), openers, "unlocking", func(i int) error { locks[i].release(); return nil })
+	if err != nil {
 		return nil, err
 	}
 	if len(ended) > 0 {
 		return nil, <-ended
 	}
 	return s, nil
-}
-
-// namesOf returns so many names that begin with a prefix.
-func namesOf(prefix string, n int) []string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = prefix + strconv.Itoa(i)
-	}
-	return names
-}
-
-// lockAll locks each name, on so many goroutines, and puts its lock at the same place.
-func lockAll(l locker, names []string, locks []held, openers int) error {
-	return each(len(names), openers, "locking "+plural(len(names), "free name"), func(i int) (err error) {
-		locks[i], err = l.lock(context.Background(), names[i])
-		return err
-	})
-}
-
-// stillHeld counts the locks that are held, of a library that can tell.
-func stillHeld(locks []held) (n int) {
-	for _, h := range locks {
-		if h.still != nil && h.still() {
-			n++
-		}
-	}
-	return n
-}
-
-// releaseAll releases them.
-func releaseAll(locks []held) error {
-	return each(len(locks), openers, "unlocking", func(i int) error { locks[i].release(); return nil })
 }
 
 // memory is the heap and the stacks in use, in bytes.

@@ -24,8 +24,6 @@ func main() {
 	log.SetFlags(0)
 	do := run
 	switch command := append(os.Args, "")[1]; command {
-	case "observing":
-		do = observing
 	case "hold":
 		do = hold
 	case "users":
