@@ -12,5 +12,5 @@ var work = func(context.Context, int64) error { return nil }
 
 // These are here to be compiled; the tests run the others.
 var _ = []any{
-	redsyncTryBefore, redsyncTryAfter, redsyncQuorumBefore, redsyncQuorumAfter, sharedWithRedisson, electionAfter, observeAfter, permitsAfter,
+	redsyncTryBefore, redsyncTryAfter, redsyncQuorumBefore, redsyncQuorumAfter, sharedWithPython, sharedWithRedisson, electionAfter, observeAfter, permitsAfter,
 }
