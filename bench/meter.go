@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -45,7 +43,6 @@ func (m *meter) gauges() []gauge {
 	return []gauge{
 		{"wire", m.sent},
 		{"reads", func() float64 { return m.d.sum("stats", "total_reads_processed") }},
-		{"switches", m.switched},
 		{"redis", func() float64 { return 1e6 * m.d.sum("cpu", "used_cpu_sys", "used_cpu_user") }},
 		{"allocs", mallocs},
 		{"client", func() float64 { return float64(processCPU().Microseconds()) }},
@@ -88,7 +85,7 @@ func (s spent) perSecond(to sample) {
 
 // perCycle adds what a cycle cost to a sample. cycles is for a meter that does not know them.
 func (s spent) perCycle(to sample, cycles float64) {
-	for _, name := range []string{"wire", "allocs", "client", "redis", "switches"} {
+	for _, name := range []string{"wire", "allocs", "client", "redis"} {
 		n := cmp.Or(s[name].cycles, cycles)
 		if n == 0 {
 			return
@@ -118,32 +115,9 @@ func mallocs() float64 {
 }
 
 func processCPU() time.Duration {
-	usage := processUsage()
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
-func processUsage() (usage syscall.Rusage) {
+	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
-	return usage
-}
-
-// switched returns how often threads of this process and the first thread of each server were
-// switched.
-func (m *meter) switched() float64 {
-	usage := processUsage()
-	total := float64(usage.Nvcsw) + float64(usage.Nivcsw)
-	for _, s := range m.d.servers {
-		file := fmt.Sprintf("/proc/%s/status", info(s, "server")["process_id"])
-		status, _ := os.ReadFile(file) // on Linux alone
-		for line := range strings.Lines(string(status)) {
-			key, value, ok := strings.Cut(line, ":")
-			if ok && strings.HasSuffix(key, "_ctxt_switches") {
-				n, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
-				total += n
-			}
-		}
-	}
-	return total
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // quantile returns one of times, divided by 1000: of nanoseconds in microseconds, of microseconds in

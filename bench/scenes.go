@@ -30,7 +30,6 @@ const always = math.MaxInt
 var parts = []part{
 	{"users", oneServer, 1, always, userScenes},
 	{"few", oneServer, 1, always, fewScenes},
-	{"bare", oneServer, 1, always, bareScenes},
 	{"linger", oneServer, 1, always, lingerScenes},
 	{"contended", oneServer, 1, 3, contendedScenes},
 	{"cluster", inCluster, 3, 3, clusterScenes},
@@ -90,7 +89,6 @@ var (
 		{"redis", "Redis CPU µs", "%.1f", 0},
 		{"cpu", "CPU of both µs", "%.1f", less},
 		{"allocs", "allocations", "%.0f", 0},
-		{"switches", "switches", "%.1f", 0},
 	}
 	farColumns = []column{
 		{"trips", "p50 of an operation in round trips", "%.3f", less},
@@ -207,7 +205,7 @@ func userScenes(f form) (all []scene) {
 	clocked.Think, clocked.Rate = 0, 2500
 	busy.Think, busy.Zipf = 0, 1
 	systems := named("floor rueidis", "redlatch", "redlatch, strict order", "redsync rueidis, 5 ms", "bsm/redislock, 5 ms", "rueidislock")
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name string
 		users
 	}{
@@ -216,6 +214,7 @@ func userScenes(f form) (all []scene) {
 		{"closed loop, without a pause: 200 goroutines, and more of them at the same names", busy},
 	} {
 		s := c.scene(f, "The work of users", c.name, systems)
+		s.size = i + 1 // by which aims tell them apart
 		s.check = func(m sample) error { return atMost("requests for a cycle", m["wire"], maxUserWire) }
 		all = append(all, s)
 	}
@@ -239,12 +238,6 @@ func fewScenes(f form) (all []scene) {
 		all = append(all, single(f, "Uncontended, 1 ms away", plural(n, "goroutine"), farColumns, w, systems))
 	}
 	return all
-}
-
-// bareScenes is redlatch beside a program that sends the same scripts and does no more.
-func bareScenes(f form) []scene {
-	systems := named("redlatch", "redlatch's scripts, bare")
-	return apart(f, "Beside the bare scripts", uncontendedColumns, systems, pick(f.quick, []int{16}, []int{1, 4, 16, 64})...)
 }
 
 // lingerScenes is locks that a client keeps: names that one process takes again and again, one that

@@ -46,7 +46,6 @@ type userOrder struct {
 // account is what a process of users measured.
 type account struct {
 	Waits  []int32 // in microseconds, of those that wait for as long as it takes
-	Late   []int32 // how much later than by the clock an arrival was noticed, in microseconds
 	Counts sample  // by the keys below
 	Err    string  // the last error of the library
 }
@@ -54,8 +53,6 @@ type account struct {
 // The keys of the counts are:
 //
 //	cycles   locks that were held and released
-//	taken    tries that were told that the lock is taken
-//	gave_up  waits that were called off
 //	waiting  waits that were not over at the end; they are in Waits as well
 //	errors   of the library
 //	client   CPU in microseconds
@@ -88,7 +85,7 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 	m.begin()
 	time.Sleep(span)
 	spent := m.end()
-	var whole account
+	var waits []int32
 	n := make(sample)
 	for _, p := range all {
 		var a account
@@ -98,25 +95,18 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 		if a.Counts["errors"] > a.Counts["cycles"] { // some are the library's, as its users meet them
 			return nil, fmt.Errorf("%.0f errors by %.0f cycles: %s", a.Counts["errors"], a.Counts["cycles"], a.Err)
 		}
-		whole.Waits, whole.Late = append(whole.Waits, a.Waits...), append(whole.Late, a.Late...)
+		waits = append(waits, a.Waits...)
 		for what, more := range a.Counts {
 			n[what] += more
 		}
 	}
 	s := sample{
-		"p50": quantile(whole.Waits, 0.5), "p99": quantile(whole.Waits, 0.99), "p999": quantile(whole.Waits, 0.999),
-		"waiting": n["waiting"], "errors": n["errors"],
-	}
-	for _, what := range []string{"cycles", "taken", "gave_up"} {
-		s[what] = n[what] / spent.seconds()
-	}
-	if w.Rate > 0 {
-		s["late"] = quantile(whole.Late, 0.5)
+		"p50": quantile(waits, 0.5), "p99": quantile(waits, 0.99), "p999": quantile(waits, 0.999),
+		"cycles": n["cycles"] / spent.seconds(), "waiting": n["waiting"], "errors": n["errors"],
 	}
 	spent["client"] = reading{value: n["client"]}
 	spent.perCycle(s, n["cycles"])
-	delete(s, "allocs") // those of this process, and so are the switches
-	delete(s, "switches")
+	delete(s, "allocs") // those of this process
 	return s, nil
 }
 
@@ -222,7 +212,6 @@ func (c *client) open(ctx context.Context, all *sync.WaitGroup) {
 	mean := time.Duration(float64(time.Second) * float64(c.Processes) / c.Rate)
 	for at := time.Now(); ctx.Err() == nil; at = at.Add(around(mean)) {
 		sleepUntil(at)
-		c.tell(at, func(a *account) { a.Late = append(a.Late, micros(time.Since(at))) })
 		all.Go(func() { c.once(ctx, at) })
 	}
 }
@@ -236,7 +225,6 @@ func (c *client) once(ctx context.Context, then time.Time) {
 	case kind < triers:
 		h, err = c.locker.get(ctx, name, false)
 		if errors.Is(err, errTaken) {
-			c.count(then, "taken")
 			return
 		}
 	case kind < triers+quitters:
@@ -246,7 +234,6 @@ func (c *client) once(ctx context.Context, then time.Time) {
 		h, err = c.locker.lock(patient, name)
 		timer.Stop()
 		if err != nil && patient.Err() != nil {
-			c.count(then, "gave_up")
 			return
 		}
 	default:
