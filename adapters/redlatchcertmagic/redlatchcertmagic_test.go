@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -24,6 +25,14 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
+
+// url names the Redis server of the examples, as redis://localhost:6379 would.
+var url string
+
+func TestMain(m *testing.M) {
+	proctest.Main(map[string]proctest.Role{"server": serve})
+	os.Exit(redistest.Main(m, func(s *redistest.Server) { url = s.URL() }))
+}
 
 // authority is an issuer of certmagic. It says when it is asked, and takes its time.
 type authority struct{ takes time.Duration }

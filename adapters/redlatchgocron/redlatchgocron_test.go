@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,14 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
+
+// url names the Redis server of the examples, as redis://localhost:6379 would.
+var url string
+
+func TestMain(m *testing.M) {
+	proctest.Main(map[string]proctest.Role{"locker": runLocker, "elector": runElector})
+	os.Exit(redistest.Main(m, func(s *redistest.Server) { url = s.URL() }))
+}
 
 // ttl is what a crash costs in these tests. A pause of the machine that is shorter costs no run its
 // lock.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/adapters/redlatchkube"
@@ -20,6 +23,16 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
+
+// url names the Redis server of the examples, as redis://localhost:6379 would.
+var url string
+
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	proctest.Main(map[string]proctest.Role{"candidate": candidate})
+	os.Exit(redistest.Main(m, func(s *redistest.Server) { url = s.URL() }))
+}
 
 // config is that of an elector in a hurry, which a pause of the machine costs nothing if it is
 // shorter than RenewDeadline. say is told what becomes of it, in words.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,6 +26,14 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
+
+// url names the Redis server of the examples, as redis://localhost:6379 would.
+var url string
+
+func TestMain(m *testing.M) {
+	proctest.Main(map[string]proctest.Role{"migrate": migrateUp})
+	os.Exit(redistest.Main(m, func(s *redistest.Server) { url = s.URL() }))
+}
 
 // migrations are those of an application.
 var migrations = fstest.MapFS{
