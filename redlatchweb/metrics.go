@@ -12,70 +12,49 @@ import (
 )
 
 // collector turns a picture into metrics.
-type collector struct {
-	h *Handler
-
-	up, age, took                                        *prometheus.Desc
-	names, holders, kept, waiters, dead, held, waitedFor *prometheus.Desc
-}
+type collector struct{ h *Handler }
 
 func (h *Handler) newMetrics() http.Handler {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("redlatch_fleet_"+name, help, labels, nil)
-	}
-	c := &collector{
-		h:         h,
-		up:        desc("up", "Whether the last look at all names succeeded."),
-		age:       desc("picture_age_seconds", "How old the picture is that the other metrics are taken from."),
-		took:      desc("look_duration_seconds", "How long the last look at all names took, without its pauses."),
-		names:     desc("names", "Names that have a holder or a waiter, by the pattern they match.", "pattern"),
-		holders:   desc("holders", "Holders, without places at rest and locks that a client only keeps, by the pattern their name matches.", "pattern"),
-		kept:      desc("kept", "Locks that a client only keeps, not in use, by the pattern their name matches.", "pattern"),
-		waiters:   desc("waiters", "Waiters, without those that are believed dead, by the pattern their name matches.", "pattern"),
-		dead:      desc("dead", "Holders and waiters that are believed dead, by the pattern their name matches.", "pattern"),
-		held:      desc("oldest_holder_seconds", "For how long the oldest holder has held its lock, "+fleet.NoLasting+", by the pattern its name matches; 0 if there is none.", "pattern"),
-		waitedFor: desc("oldest_waiter_seconds", "For how long the longest waiter has waited, "+fleet.NoStandby+", by the pattern its name matches; 0 if there is none.", "pattern"),
-	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(c)
+	registry.MustRegister(collector{h})
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
-// Describe implements [prometheus.Collector].
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.up, c.age, c.took, c.names, c.holders, c.kept, c.waiters, c.dead, c.held, c.waitedFor} {
-		ch <- d
-	}
-}
+// Describe implements [prometheus.Collector]. What it does not describe is checked when it is collected.
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector]. A scrape counts as a viewer, and waits for a picture.
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
+func (c collector) Collect(ch chan<- prometheus.Metric) {
 	picture := c.h.picture(c.h.closing, fleet.Interest{})
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	tell := func(name, help string, v float64, pattern ...string) {
+		desc := prometheus.NewDesc("redlatch_fleet_"+name, help, []string{"pattern"}[:len(pattern)], nil)
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, pattern...)
 	}
 	up := 0.0
 	if picture.Err == nil && !picture.Taken.IsZero() {
 		up = 1
 	}
-	gauge(c.up, up)
+	tell("up", "Whether the last look at all names succeeded.", up)
 	if picture.Taken.IsZero() {
 		return // nothing is known, which is not the same as nothing being held
 	}
-	gauge(c.age, time.Since(picture.Begun).Seconds())
-	gauge(c.took, picture.Took.Seconds())
-	for i, totals := range c.split(picture.Locks) {
+	tell("picture_age_seconds", "How old the picture is that the other metrics are taken from.", time.Since(picture.Begun).Seconds())
+	tell("look_duration_seconds", "How long the last look at all names took, without its pauses.", picture.Took.Seconds())
+	for i, t := range c.split(picture.Locks) {
 		pattern := other
 		if i < len(c.h.options.Patterns) {
 			pattern = c.h.options.Patterns[i]
 		}
-		gauge(c.names, float64(totals.Names), pattern)
-		gauge(c.holders, float64(totals.Holders), pattern)
-		gauge(c.kept, float64(totals.Kept), pattern)
-		gauge(c.waiters, float64(totals.Waiters), pattern)
-		gauge(c.dead, float64(totals.DeadHolders+totals.DeadWaiters), pattern)
-		gauge(c.held, totals.LongestHeld.Seconds(), pattern)
-		gauge(c.waitedFor, totals.LongestWaited.Seconds(), pattern)
+		of := func(name, help string, v float64) { tell(name, help, v, pattern) }
+		of("names", "Names that have a holder or a waiter, by the pattern they match.", float64(t.Names))
+		of("holders", "Holders, without places at rest and locks that a client only keeps, by the pattern their name matches.", float64(t.Holders))
+		of("kept", "Locks that a client only keeps, not in use, by the pattern their name matches.", float64(t.Kept))
+		of("waiters", "Waiters, without those that are believed dead, by the pattern their name matches.", float64(t.Waiters))
+		of("dead", "Holders and waiters that are believed dead, by the pattern their name matches.", float64(t.DeadHolders+t.DeadWaiters))
+		of("oldest_holder_seconds",
+			"For how long the oldest holder has held its lock, "+fleet.NoLasting+", by the pattern its name matches; 0 if there is none.", t.LongestHeld.Seconds())
+		of("oldest_waiter_seconds",
+			"For how long the longest waiter has waited, "+fleet.NoStandby+", by the pattern its name matches; 0 if there is none.", t.LongestWaited.Seconds())
 	}
 }
 
