@@ -5,6 +5,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/cfg"
 )
@@ -116,10 +117,8 @@ func (p *paths) noLease(e ast.Expr, isTrue bool, err *types.Var) bool {
 // method returns the name of the method of the lease that is called, and "" if another function is.
 func (p *paths) method(e ast.Expr) string {
 	if call, ok := ast.Unparen(e).(*ast.CallExpr); ok {
-		if s, ok := call.Fun.(*ast.SelectorExpr); ok {
-			if id, ok := ast.Unparen(s.X).(*ast.Ident); ok && p.info.Uses[id] == p.lease {
-				return s.Sel.Name
-			}
+		if s, ok := call.Fun.(*ast.SelectorExpr); ok && p.names(s.X, p.lease) {
+			return s.Sel.Name
 		}
 	}
 	return ""
@@ -155,9 +154,12 @@ func (p *paths) compares(e *ast.BinaryExpr, one, other func(ast.Expr) bool) bool
 	return one(e.X) && other(e.Y) || one(e.Y) && other(e.X)
 }
 
-// names reports whether an expression is a variable.
-func (p *paths) names(e ast.Expr, v *types.Var) bool {
-	id, ok := ast.Unparen(e).(*ast.Ident)
+// names reports whether a node is a variable, in parentheses or not.
+func (p *paths) names(n ast.Node, v *types.Var) bool {
+	if e, ok := n.(ast.Expr); ok {
+		n = ast.Unparen(e)
+	}
+	id, ok := n.(*ast.Ident)
 	return ok && v != nil && p.info.Uses[id] == v
 }
 
@@ -193,7 +195,7 @@ func (p *paths) releases(n ast.Node) (found bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
-			if id, ok := ast.Unparen(n.X).(*ast.Ident); ok && p.info.Uses[id] == p.lease && harmless[n.Sel.Name] {
+			if p.names(n.X, p.lease) && harmless[n.Sel.Name] {
 				return false
 			}
 		case *ast.BinaryExpr:
@@ -222,15 +224,10 @@ func (p *paths) releases(n ast.Node) (found bool) {
 // assigns reports whether a node gives a variable another value.
 func (p *paths) assigns(n ast.Node, v *types.Var) bool {
 	assign, ok := n.(*ast.AssignStmt)
-	if !ok || v == nil {
-		return false
-	}
-	for _, e := range assign.Lhs {
-		if id, ok := ast.Unparen(e).(*ast.Ident); ok && p.info.ObjectOf(id) == v {
-			return true
-		}
-	}
-	return false
+	return ok && v != nil && slices.ContainsFunc(assign.Lhs, func(e ast.Expr) bool {
+		id, ok := ast.Unparen(e).(*ast.Ident)
+		return ok && p.info.ObjectOf(id) == v
+	})
 }
 
 // copies reports whether a node keeps what the error says in another variable, by which the
@@ -243,51 +240,41 @@ func (p *paths) copies(n ast.Node, err *types.Var) bool {
 	case *ast.ValueSpec:
 		from = n.Values
 	}
-	for _, e := range from {
-		if p.mentions(e, err) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(from, func(e ast.Expr) bool { return p.mentions(e, err) })
 }
 
 // unclear reports whether a function has a switch on the error, of which the graph does not tell
 // the cases apart.
-func (p *paths) unclear(body *ast.BlockStmt) (found bool) {
-	ast.Inspect(body, func(n ast.Node) bool {
+func (p *paths) unclear(body *ast.BlockStmt) bool {
+	return within(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SwitchStmt:
-			found = found || n.Tag != nil && p.mentions(n.Tag, p.err)
+			return n.Tag != nil && p.mentions(n.Tag, p.err)
 		case *ast.TypeSwitchStmt:
-			found = found || p.mentions(n.Assign, p.err)
+			return p.mentions(n.Assign, p.err)
 		}
-		return !found
+		return false
 	})
-	return found
 }
 
 // mentions reports whether a node names a variable.
-func (p *paths) mentions(n ast.Node, v *types.Var) (found bool) {
-	if v == nil {
-		return false
-	}
-	ast.Inspect(n, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok {
-			found = found || p.info.Uses[id] == v
-		}
-		return !found
-	})
-	return found
+func (p *paths) mentions(n ast.Node, v *types.Var) bool {
+	return within(n, func(n ast.Node) bool { return p.names(n, v) })
 }
 
 // captured reports whether a function literal before the acquisition can release the lease, as that
 // of a defer statement does.
-func (p *paths) captured(body *ast.BlockStmt) (found bool) {
-	ast.Inspect(body, func(n ast.Node) bool {
-		if lit, ok := n.(*ast.FuncLit); ok {
-			found = found || lit.Pos() < p.stmt.Pos() && p.releases(lit.Body)
-			return false
-		}
+func (p *paths) captured(body *ast.BlockStmt) bool {
+	return within(body, func(n ast.Node) bool {
+		lit, ok := n.(*ast.FuncLit)
+		return ok && lit.Pos() < p.stmt.Pos() && p.releases(lit.Body)
+	})
+}
+
+// within reports whether a node, or any in it, is such a one.
+func within(n ast.Node, such func(ast.Node) bool) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		found = found || n != nil && such(n)
 		return !found
 	})
 	return found

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math/big"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -22,7 +21,6 @@ import (
 	"github.com/redlatch/redlatch/adapters/redlatchcertmagic"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -30,22 +28,23 @@ import (
 var url string
 
 func TestMain(m *testing.M) {
-	proctest.Main(map[string]proctest.Role{"server": serve})
 	os.Exit(redistest.Main(m, func(s *redistest.Server) { url = s.URL() }))
 }
 
-// authority is an issuer of certmagic. It says when it is asked, and takes its time.
-type authority struct{ takes time.Duration }
+// authority is an issuer of certmagic. It tells when it is asked, and answers when it may.
+type authority struct{ asked, may chan struct{} }
+
+func newAuthority() authority { return authority{make(chan struct{}, 10), make(chan struct{})} }
 
 func (authority) IssuerKey() string { return "test" }
 
 // Issue signs a certificate with a key of the moment.
 func (a authority) Issue(ctx context.Context, request *x509.CertificateRequest) (*certmagic.IssuedCertificate, error) {
-	fmt.Println("issue")
+	a.asked <- struct{}{}
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(a.takes):
+	case <-a.may:
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -62,80 +61,51 @@ func (a authority) Issue(ctx context.Context, request *x509.CertificateRequest) 
 	return &certmagic.IssuedCertificate{Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-// serverTTL is the lease of a process that serves. A pause of the machine that is shorter costs it
-// nothing.
-const serverTTL = 3 * time.Second
-
-// serve is a process that wants the certificate of one domain: url, directory, how long the issuer
-// takes.
-func serve(arguments []string) error {
-	ctx := context.Background()
-	takes, err := time.ParseDuration(arguments[2])
-	if err != nil {
-		return err
-	}
-	client, err := redlatch.Open(ctx, arguments[0], redlatch.Options{Lock: redlatch.LockOptions{TTL: serverTTL}})
-	if err != nil {
-		return err
-	}
-	storage := redlatchcertmagic.Wrap(&certmagic.FileStorage{Path: arguments[1]}, client, redlatchcertmagic.Options{})
+// obtain has a process want the certificate of one domain, with a client and an issuer of its own.
+func obtain(t *testing.T, client *redlatch.Client, dir string, a authority) (got chan error) {
+	t.Helper()
+	storage := redlatchcertmagic.Wrap(&certmagic.FileStorage{Path: dir}, client, redlatchcertmagic.Options{})
 	var config *certmagic.Config
 	cache := certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return config, nil },
 		Logger:           zap.NewNop(),
 	})
+	t.Cleanup(cache.Stop)
 	config = certmagic.New(cache, certmagic.Config{
-		Storage: storage, Issuers: []certmagic.Issuer{authority{takes}}, Logger: zap.NewNop(),
+		Storage: storage, Issuers: []certmagic.Issuer{a}, Logger: zap.NewNop(),
 		OCSP: certmagic.OCSPConfig{DisableStapling: true},
 	})
-	fmt.Println("wants")
-	if err := config.ManageSync(ctx, []string{"example.test"}); err != nil {
-		return err
-	}
-	fmt.Println("has it")
-	return nil
+	got = make(chan error, 1)
+	go func() { got <- config.ManageSync(t.Context(), []string{"example.test"}) }()
+	return got
 }
 
-// TestOneObtains: of two processes that want a certificate, one asks the issuer, and the other takes
-// what the first has stored.
+// TestOneObtains: of two processes that want a certificate, one asks the issuer, and the other waits.
+// It takes what the first has stored; if the first ends without a word, it asks the issuer itself as soon
+// as the lease is over.
 func TestOneObtains(t *testing.T) {
 	t.Parallel()
-	s, dir := redistest.Start(t), t.TempDir()
-	one := proctest.Start(t, "server", s.URL(), dir, "500ms")
-	one.Expect("issue")
-	two := proctest.Start(t, "server", s.URL(), dir, "500ms")
-	two.Expect("wants")
-	one.Expect("has it")
-	for line := two.Next(); line != "has it"; line = two.Next() {
-		t.Errorf("the second process says %q", line)
+	for _, crashes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("crashes=%t", crashes), func(t *testing.T) {
+			t.Parallel()
+			s, client, other := locktest.StartTwo(t, redlatch.Options{Lock: redlatch.LockOptions{TTL: 3 * time.Second}})
+			dir, first, second := t.TempDir(), newAuthority(), newAuthority()
+			close(second.may)
+			one := obtain(t, client, dir, first)
+			<-first.asked
+			two := obtain(t, other, dir, second)
+			locktest.InLine(t, s, "certmagic:issue_cert_example.test", 1)
+			if crashes {
+				check.OK(t, "Close", locktest.CloseLeaving(client))
+				<-second.asked
+			} else {
+				close(first.may)
+				check.OK(t, "the first", <-one)
+			}
+			check.OK(t, "the second", <-two)
+			check.Equal(t, len(second.asked), 0, "more times that the second asks")
+		})
 	}
-}
-
-// TestKilled: a process that is killed while the issuer works costs the others its lease.
-func TestKilled(t *testing.T) {
-	t.Parallel()
-	s, dir := redistest.Start(t), t.TempDir()
-	one := proctest.Start(t, "server", s.URL(), dir, "1h")
-	one.Expect("issue")
-	two := proctest.Start(t, "server", s.URL(), dir, "0s")
-	two.Expect("wants")
-	const lock = "certmagic:issue_cert_example.test"
-	locktest.InLine(t, s, lock, 1)
-	extended, last := 0, 0
-	locktest.Eventually(t, "three extends, which are the TTL together", func() bool {
-		left := check.Value(strconv.Atoi(s.Do("PTTL", locktest.StateKey(lock)))).OK(t)
-		if last > 0 && left > last {
-			extended++
-		}
-		last = left
-		return extended == 3
-	})
-	if said := two.Said(); len(said) > 0 {
-		t.Fatalf("the second process says %q while the first obtains", said)
-	}
-	one.Kill()
-	two.Expect("issue")
-	two.Expect("has it")
 }
 
 // TestLocks: what certmagic may ask of a lock that is free, taken or lost.

@@ -3,9 +3,7 @@ package redlatchgocron_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"github.com/redlatch/redlatch/adapters/redlatchgocron"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -25,116 +22,31 @@ import (
 var url string
 
 func TestMain(m *testing.M) {
-	proctest.Main(map[string]proctest.Role{"locker": runLocker, "elector": runElector})
 	os.Exit(redistest.Main(m, func(s *redistest.Server) { url = s.URL() }))
 }
 
-// ttl is what a crash costs in these tests. A pause of the machine that is shorter costs no run its
-// lock.
-const ttl = 4 * time.Second
-
-// schedule runs a job ten times a second, for ever, and never for long in step with another
-// scheduler, whose closed time would refuse it each time. It prints the token of each run when the
-// run begins and when it ends.
-func schedule(option gocron.SchedulerOption, lease func() *redlatch.Lease) error {
-	s, err := gocron.NewScheduler(option)
-	if err != nil {
-		return err
-	}
-	_, err = s.NewJob(gocron.DurationRandomJob(50*time.Millisecond, 150*time.Millisecond), gocron.NewTask(func() {
-		l := lease()
-		if l == nil {
-			return // it was lost already
-		}
-		token := l.Token()
-		fmt.Println("begin", token)
-		time.Sleep(20 * time.Millisecond)
-		fmt.Println("end", token, l.Held())
-	}), gocron.WithName("report"))
-	if err != nil {
-		return err
-	}
-	s.Start()
-	select {}
-}
-
-func openClient(url string) (*redlatch.Client, error) {
-	return redlatch.Open(context.Background(), url, redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl}})
-}
-
-// runLocker is a process whose scheduler has a Locker.
-func runLocker(arguments []string) error {
-	client, err := openClient(arguments[0])
-	if err != nil {
-		return err
-	}
-	locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{
-		Lock: redlatch.LockOptions{MinHold: 80 * time.Millisecond},
-	})
-	return schedule(gocron.WithDistributedLocker(locker), func() *redlatch.Lease { return locker.Lease("report") })
-}
-
-// runElector is a process whose scheduler has an Elector.
-func runElector(arguments []string) error {
-	client, err := openClient(arguments[0])
-	if err != nil {
-		return err
-	}
-	elector := redlatchgocron.NewElector(context.Background(), client.Election("scheduler"), arguments[1])
-	return schedule(gocron.WithDistributedElector(elector), elector.Term)
-}
-
-// begun returns the token of the next run that the process begins.
-func begun(p *proctest.Process) (token int64) {
-	for {
-		if _, err := fmt.Sscanf(p.Next(), "begin %d", &token); err == nil {
-			return token
-		}
-	}
-}
-
-// TestLockerKilled: a scheduler that is killed in the middle of a run costs the others the rest of
-// its lease; then they run the job, with larger tokens, one at a time.
-func TestLockerKilled(t *testing.T) {
+// TestCrash: a process that ends without a word costs the others the rest of its lease. Then another runs
+// its jobs, with larger tokens.
+func TestCrash(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	one := proctest.Start(t, "locker", s.URL())
-	token := begun(one)
-	two := proctest.Start(t, "locker", s.URL())
-	begun(two)
-	token = max(token, begun(one))
-	one.Kill() // the run has just begun
-	for range 5 {
-		// Runs of the other that it began before are in its output, too.
-		for next := begun(two); next < token; next = begun(two) {
-		}
-	}
-	for _, line := range append(one.Said(), two.Said()...) {
-		if strings.HasPrefix(line, "end") && !strings.HasSuffix(line, "true") {
-			t.Errorf("a run ended without its lock: %s", line)
-		}
-	}
-}
-
-// TestElectorKilled: one process runs all jobs until it is killed; then the other does, in a later
-// term.
-func TestElectorKilled(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	one := proctest.Start(t, "elector", s.URL(), "one")
-	term := begun(one)
-	two := proctest.Start(t, "elector", s.URL(), "two")
+	s, client, other := locktest.StartTwo(t, redlatch.Options{Lock: redlatch.LockOptions{TTL: 4 * time.Second}})
+	crashed, next := redlatchgocron.NewLocker(client, redlatchgocron.Options{}), redlatchgocron.NewLocker(other, redlatchgocron.Options{})
+	check.OK(t, "Lock", check.ErrorOf(crashed.Lock(t.Context(), "report")))
+	token := crashed.Lease("report").Token()
+	leader := redlatchgocron.NewElector(t.Context(), client.Election("scheduler"), "one")
+	locktest.Eventually(t, "one leads", func() bool { return leader.Term() != nil })
+	term := leader.Term().Token()
+	follower := redlatchgocron.NewElector(t.Context(), other.Election("scheduler"), "two")
+	defer follower.Close()
 	locktest.InLine(t, s, "scheduler", 1)
-	for range 3 {
-		check.Equal(t, begun(one), term, "a run in term")
-	}
-	if said := two.Said(); len(said) > 0 {
-		t.Errorf("the scheduler that does not lead ran jobs: %q", said)
-	}
-	one.Kill()
-	if got := begun(two); got <= term {
-		t.Errorf("the next term is %d after %d", got, term)
-	}
+	check.OK(t, "Close", locktest.CloseLeaving(client))
+	locktest.Eventually(t, "the next runs the job", func() bool {
+		_, err := next.Lock(t.Context(), "report")
+		return err == nil
+	})
+	check.That(t, next.Lease("report").Token() > token, "the token of the next run is no larger")
+	locktest.Eventually(t, "the follower leads", func() bool { return follower.Term() != nil })
+	check.That(t, follower.Term().Token() > term, "the next term is no larger")
 }
 
 // TestLockerAnswers: a job that another process runs is refused, and so is one that it began less

@@ -20,7 +20,6 @@ import (
 	"github.com/redlatch/redlatch/adapters/redlatchkube"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -30,7 +29,6 @@ var url string
 func TestMain(m *testing.M) {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	proctest.Main(map[string]proctest.Role{"candidate": candidate})
 	os.Exit(redistest.Main(m, func(s *redistest.Server) { url = s.URL() }))
 }
 
@@ -52,68 +50,6 @@ func config(lock *redlatchkube.Lock, say func(string)) leaderelection.LeaderElec
 			OnNewLeader:      func(identity string) { say("led by " + identity) },
 		},
 	}
-}
-
-// candidate is a process that stands in the election.
-func candidate(arguments []string) error {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, arguments[0], redlatch.Options{})
-	if err != nil {
-		return err
-	}
-	lock := redlatchkube.New(client.Election("controller"), arguments[1])
-	leaderelection.RunOrDie(ctx, config(lock, func(line string) { fmt.Println(line) }))
-	return nil
-}
-
-// term returns the next term in which the process leads.
-func term(p *proctest.Process) (token int64) {
-	for {
-		if _, err := fmt.Sscanf(p.Next(), "term %d", &token); err == nil {
-			return token
-		}
-	}
-}
-
-// TestKilledLeader: a leader that is killed costs the others its LeaseDuration; then a candidate of
-// another process leads, in a later term.
-func TestKilledLeader(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	one := proctest.Start(t, "candidate", s.URL(), "one")
-	first := term(one)
-	two := proctest.Start(t, "candidate", s.URL(), "two")
-	two.Expect("led by one")
-	three := proctest.Start(t, "candidate", s.URL(), "three")
-	three.Expect("led by one")
-	extended, last := 0, 0
-	locktest.Eventually(t, "the leader is extended again and again", func() bool {
-		left := check.Value(strconv.Atoi(s.Do("PTTL", locktest.StateKey("controller")))).OK(t)
-		if last > 0 && left > last {
-			extended++
-		}
-		last = left
-		return extended == 10
-	})
-	if said := append(two.Said(), three.Said()...); len(said) > 0 {
-		t.Fatalf("the candidates say %q while a leader lives", said)
-	}
-	one.Kill()
-	client := locktest.Open(t, s.URL(), redlatch.Options{})
-	var next redlatch.Leader
-	locktest.Eventually(t, "another leads", func() bool {
-		var err error
-		next, err = client.Election("controller").Leader(t.Context())
-		return err == nil && next.Value != "one"
-	})
-	leader, other := two, three
-	if next.Value == "three" {
-		leader, other = three, two
-	}
-	if second := term(leader); second <= first || second != next.Term {
-		t.Errorf("term %d after %d, and Redis says %d", second, first, next.Term)
-	}
-	other.Expect("led by " + next.Value)
 }
 
 // elector runs an elector in this process. What it says comes over the channel.
@@ -148,6 +84,30 @@ func expect(t *testing.T, said chan string, want string) {
 			t.Fatalf("the elector does not say %q", want)
 		}
 	}
+}
+
+// TestCrashedLeader: a leader that ends without a word costs the others its LeaseDuration; then one of
+// them leads. Until then the leader is extended, and they say nothing.
+func TestCrashedLeader(t *testing.T) {
+	t.Parallel()
+	s, client, other := locktest.StartTwo(t, redlatch.Options{})
+	one, _ := elector(t, client, "one")
+	expect(t, one, "led by one")
+	two, _ := elector(t, other, "two")
+	expect(t, two, "led by one")
+	extended, last := 0, 0
+	locktest.Eventually(t, "the leader is extended again and again", func() bool {
+		left := check.Value(strconv.Atoi(s.Do("PTTL", locktest.StateKey("controller")))).OK(t)
+		if last > 0 && left > last {
+			extended++
+		}
+		last = left
+		return extended == 10
+	})
+	check.Equal(t, len(two), 0, "what a candidate says while a leader lives")
+	check.OK(t, "Close", locktest.CloseLeaving(client))
+	expect(t, one, "lost: true")
+	expect(t, two, "led by two")
 }
 
 // TestResigned: a leader that resigns frees the election at once.

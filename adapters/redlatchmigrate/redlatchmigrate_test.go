@@ -23,7 +23,6 @@ import (
 	"github.com/redlatch/redlatch/adapters/redlatchmigrate"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -31,7 +30,6 @@ import (
 var url string
 
 func TestMain(m *testing.M) {
-	proctest.Main(map[string]proctest.Role{"migrate": migrateUp})
 	os.Exit(redistest.Main(m, func(s *redistest.Server) { url = s.URL() }))
 }
 
@@ -41,111 +39,98 @@ var migrations = fstest.MapFS{
 	"2_balance.up.sql": {Data: []byte("ALTER TABLE account ADD COLUMN balance INTEGER")},
 }
 
-// slow is a driver whose migrations take their time, and are told.
-type slow struct {
+// steps are told of each migration by a driver, which runs it when it may.
+type steps struct {
 	database.Driver
-	takes time.Duration
+	run chan string
+	may chan struct{}
 }
 
-func (s slow) Run(migration io.Reader) error {
+func (s steps) Run(migration io.Reader) error {
 	text, err := io.ReadAll(migration)
 	if err != nil {
 		return err
 	}
-	fmt.Println("run", strings.Fields(string(text))[0])
-	time.Sleep(s.takes)
+	s.run <- strings.Fields(string(text))[0]
+	<-s.may
 	return s.Driver.Run(strings.NewReader(string(text)))
 }
 
 // migrator returns the migrations of a database in a file, under a lock. golang-migrate writes to
 // the database when it opens it, before it asks for the lock. A process then waits for the write of
 // another process; by default SQLite would have it fail at once.
-func migrator(file string, takes time.Duration, mutex *redlatch.Mutex) (*migrate.Migrate, error) {
-	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(30000)")
-	if err != nil {
-		return nil, err
-	}
-	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
-	if err != nil {
-		return nil, err
-	}
-	source, err := iofs.New(migrations, ".")
-	if err != nil {
-		return nil, err
-	}
-	return migrate.NewWithInstance("iofs", source, "sqlite", redlatchmigrate.Wrap(slow{driver, takes}, mutex))
+func migrator(t *testing.T, file string, mutex *redlatch.Mutex) (*migrate.Migrate, steps) {
+	t.Helper()
+	db := check.Value(sql.Open("sqlite", file+"?_pragma=busy_timeout(30000)")).OK(t)
+	driver := check.Value(sqlite.WithInstance(db, &sqlite.Config{})).OK(t)
+	told := steps{driver, make(chan string, len(migrations)), make(chan struct{})}
+	source := check.Value(iofs.New(migrations, ".")).OK(t)
+	m, err := migrate.NewWithInstance("iofs", source, "sqlite", redlatchmigrate.Wrap(told, mutex))
+	check.OK(t, "NewWithInstance", err)
+	return m, told
 }
 
-// migrateUp is a process that migrates when it starts: url, file, how long a migration takes.
-func migrateUp(arguments []string) error {
-	takes, err := time.ParseDuration(arguments[2])
-	if err != nil {
-		return err
-	}
-	client, err := redlatch.Open(context.Background(), arguments[0], redlatch.Options{Lock: redlatch.LockOptions{TTL: 3 * time.Second}})
-	if err != nil {
-		return err
-	}
-	m, err := migrator(arguments[1], takes, client.Mutex("migrations"))
-	if err != nil {
-		return err
-	}
-	fmt.Println("ready")
-	switch err := m.Up(); {
-	case errors.Is(err, migrate.ErrNoChange):
-		fmt.Println("nothing to do")
-	case err != nil:
-		fmt.Println("failed:", err)
-	default:
-		fmt.Println("migrated")
-	}
-	return client.Close()
+// quick returns a migrator whose migrations do not wait.
+func quick(t *testing.T, file string, mutex *redlatch.Mutex) *migrate.Migrate {
+	t.Helper()
+	m, told := migrator(t, file, mutex)
+	close(told.may)
+	return m
+}
+
+// up has a process migrate when it starts.
+func up(m *migrate.Migrate) (ended chan error) {
+	ended = make(chan error, 1)
+	go func() { ended <- m.Up() }()
+	return ended
 }
 
 // TestOneMigrates: of two processes that start together, one migrates, and the other waits and finds
-// nothing to do.
+// nothing to do. If the first ends without a word, it costs the other its lease. What the first has left is
+// for golang-migrate to judge, which calls it dirty.
 func TestOneMigrates(t *testing.T) {
 	t.Parallel()
-	s, file := redistest.Start(t), filepath.Join(t.TempDir(), "db")
-	one := proctest.Start(t, "migrate", s.URL(), file, "300ms")
-	one.Expect("run CREATE")
-	two := proctest.Start(t, "migrate", s.URL(), file, "0s")
-	two.Expect("ready")
-	one.Expect("run ALTER")
-	one.Expect("migrated")
-	check.Equal(t, two.Next(), "nothing to do", "the second process says")
-}
-
-// TestKilled: a process that is killed in a migration costs the others its lease. What it has left is
-// for golang-migrate to judge, which calls it dirty.
-func TestKilled(t *testing.T) {
-	t.Parallel()
-	s, file := redistest.Start(t), filepath.Join(t.TempDir(), "db")
-	one := proctest.Start(t, "migrate", s.URL(), file, "1h")
-	one.Expect("run CREATE")
-	two := proctest.Start(t, "migrate", s.URL(), file, "0s")
-	two.Expect("ready")
-	locktest.InLine(t, s, "migrations", 1)
-	if said := two.Said(); len(said) > 0 {
-		t.Errorf("the second process says %q beside the first", said)
-	}
-	one.Kill()
-	if line := two.Next(); !strings.HasPrefix(line, "failed: Dirty database version 1") {
-		t.Errorf("the second process says %q, want that version 1 is dirty", line)
+	for _, crashes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("crashes=%t", crashes), func(t *testing.T) {
+			t.Parallel()
+			s, client, other := locktest.StartTwo(t, redlatch.Options{Lock: redlatch.LockOptions{TTL: 3 * time.Second}})
+			file := filepath.Join(t.TempDir(), "db")
+			m, told := migrator(t, file, client.Mutex("migrations"))
+			one := up(m)
+			check.Equal(t, <-told.run, "CREATE", "the first runs")
+			two := up(quick(t, file, other.Mutex("migrations")))
+			locktest.InLine(t, s, "migrations", 1)
+			if crashes {
+				check.OK(t, "Close", locktest.CloseLeaving(client))
+				check.Equal(t, <-two, error(migrate.ErrDirty{Version: 1}), "the second migrates")
+				close(told.may)
+				check.Error(t, "the first migrates", <-one, redlatch.ErrNotHeld)
+				return
+			}
+			close(told.may)
+			check.OK(t, "the first migrates", <-one)
+			check.Error(t, "the second migrates", <-two, migrate.ErrNoChange)
+		})
 	}
 }
 
 // TestLost: a process whose lock is taken by force begins no further migration.
 func TestLost(t *testing.T) {
 	t.Parallel()
-	s, file := redistest.Start(t), filepath.Join(t.TempDir(), "db")
-	client := locktest.Open(t, s.URL(), redlatch.Options{})
-	one := proctest.Start(t, "migrate", s.URL(), file, "3s")
-	one.Expect("run CREATE")
+	lost := make(chan struct{})
+	_, client := locktest.Start(t, redlatch.Options{Hook: func(_ context.Context, e redlatch.Event) {
+		if e.Type == redlatch.EventLost {
+			close(lost)
+		}
+	}})
+	m, told := migrator(t, filepath.Join(t.TempDir(), "db"), client.Mutex("migrations"))
+	ended := up(m)
+	<-told.run
 	check.OK(t, "ForceRelease", check.ErrorOf(client.ForceRelease(t.Context(), "migrations", redlatch.ForceOptions{})))
-	if line := one.Next(); !strings.HasPrefix(line, "failed: redlatch: the lease on \"migrations\"") {
-		t.Errorf("the process says %q, want that its lease was lost", line)
-	}
+	<-lost
+	close(told.may)
+	check.Error(t, "Up", <-ended, redlatch.ErrNotHeld)
+	check.Equal(t, len(told.run), 0, "migrations that begin after the loss")
 }
 
 // TestHostSuite: the driver passes what golang-migrate asks of all drivers.
@@ -154,7 +139,7 @@ func TestHostSuite(t *testing.T) {
 	client := locktest.Open(t, redistest.Start(t).URL(), redlatch.Options{})
 	driver := check.Value(new(sqlite.Sqlite).Open("sqlite://" + filepath.Join(t.TempDir(), "db"))).OK(t)
 	dt.Test(t, redlatchmigrate.Wrap(driver, client.Mutex("driver")), []byte("CREATE TABLE account (id INTEGER)"))
-	dt.TestMigrate(t, check.Value(migrator(filepath.Join(t.TempDir(), "db"), 0, client.Mutex("migrate"))).OK(t))
+	dt.TestMigrate(t, quick(t, filepath.Join(t.TempDir(), "db"), client.Mutex("migrate")))
 }
 
 // TestOutage: without Redis, golang-migrate begins nothing and is told why. A process that has lost
@@ -164,7 +149,7 @@ func TestOutage(t *testing.T) {
 		o := redlatch.Options{RequestTimeout: 300 * time.Millisecond, Lock: redlatch.LockOptions{TTL: time.Second}}
 		mutex := locktest.Open(t, s.URL(), o).Mutex("migrations")
 		file := filepath.Join(t.TempDir(), "db")
-		m := check.Value(migrator(file, 0, mutex)).OK(t)
+		m := quick(t, file, mutex)
 		db := check.Value(new(sqlite.Sqlite).Open("sqlite://" + file)).OK(t)
 		holder := redlatchmigrate.Wrap(db, mutex)
 		check.OK(t, "Lock", holder.Lock())
@@ -178,7 +163,7 @@ func TestOutage(t *testing.T) {
 		comes()
 		check.Error(t, "Unlock", holder.Unlock(), redlatch.ErrNotHeld)
 		locktest.Eventually(t, "another migrates", func() bool {
-			err := check.Value(migrator(file, 0, mutex)).OK(t).Up()
+			err := quick(t, file, mutex).Up()
 			return err == nil || errors.Is(err, migrate.ErrNoChange)
 		})
 	})
@@ -193,7 +178,7 @@ func TestClosed(t *testing.T) {
 	other := locktest.Open(t, s.URL(), redlatch.Options{}).Mutex("migrations")
 	for _, early := range []bool{false, true} {
 		lease := locktest.Lock(t, other)
-		m := check.Value(migrator(filepath.Join(t.TempDir(), "db"), 0, mutex)).OK(t)
+		m := quick(t, filepath.Join(t.TempDir(), "db"), mutex)
 		m.LockTimeout = time.Millisecond
 		check.Error(t, "Up", m.Up(), migrate.ErrLockTimeout)
 		locktest.InLine(t, s, "migrations", 1)
@@ -219,6 +204,6 @@ func TestTaken(t *testing.T) {
 	lease := locktest.Lock(t, client.Mutex("migrations"))
 	defer locktest.Release(t, lease)
 	other := locktest.Open(t, s.URL(), redlatch.Options{Lock: redlatch.LockOptions{MaxWait: 3 * time.Second}})
-	m := check.Value(migrator(file, 0, other.Mutex("migrations"))).OK(t)
+	m := quick(t, file, other.Mutex("migrations"))
 	check.Error(t, "Up", m.Up(), database.ErrLocked, redlatch.ErrTaken)
 }
