@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -11,112 +10,71 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fenceredis"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 
-// bench is a pool of one slot, and what a generator on it needs.
-type bench struct {
-	conn *redlatchrueidis.Conn
-	pool *redlatch.SlotPool
-	c    *redlatch.Client
-}
-
-func start(t *testing.T) bench {
+// start returns a client of a server of its own, and what makes a generator on the only slot of a pool.
+func start(t *testing.T, now func() time.Time) (c *redlatch.Client, next func() (*Generator, *redlatch.Slot)) {
 	t.Helper()
-	conn, err := redlatchrueidis.Open(rueidis.MustParseURL(redlatchtest.Start(t).URL()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := redlatch.New(conn, redlatch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := check.Value(redlatchrueidis.Open(rueidis.MustParseURL(redlatchtest.Start(t).URL()))).OK(t)
+	c = check.Value(redlatch.New(conn, redlatch.Options{})).OK(t)
 	t.Cleanup(func() { c.Close() })
-	return bench{conn, c.SlotPool("worker", 1, redlatch.SlotOptions{Quarantine: time.Millisecond}), c}
-}
-
-func (b bench) generator(t *testing.T, now func() time.Time) (*Generator, *redlatch.Slot) {
-	t.Helper()
-	slot, err := b.pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	pool := c.SlotPool("worker", 1, redlatch.SlotOptions{Quarantine: time.Millisecond})
+	return c, func() (*Generator, *redlatch.Slot) {
+		t.Helper()
+		slot := check.Value(pool.Acquire(t.Context())).OK(t)
+		return check.Value(NewGenerator(t.Context(), conn, slot, now)).OK(t), slot
 	}
-	g, err := NewGenerator(t.Context(), b.conn, slot, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g, slot
 }
-
-func at(at *time.Time) func() time.Time { return func() time.Time { return *at } }
 
 func TestClockThatStepsBackMintsNothing(t *testing.T) {
 	t.Parallel()
-	b := start(t)
 	now := time.Now()
-	g, slot := b.generator(t, at(&now))
-	first, err := g.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, next := start(t, func() time.Time { return now })
+	g, slot := next()
+	first := check.Value(g.Next(t.Context())).OK(t)
 	now = now.Add(-time.Second)
-	if id, err := g.Next(t.Context()); !errors.Is(err, errClock) {
-		t.Errorf("Next after the clock stepped back = %d, %v, want errClock", id, err)
-	}
+	check.Error(t, "Next after the clock stepped back", check.ErrorOf(g.Next(t.Context())), errClock)
 	now = now.Add(time.Second)
-	if id, err := g.Next(t.Context()); err != nil || id <= first {
-		t.Errorf("Next when it is back = %d, %v, want more than %d", id, err, first)
-	}
+	check.That(t, check.Value(g.Next(t.Context())).OK(t) > first, "when the clock is back, an ID is no larger than the first")
 
 	// The next holder of the slot has a clock that is behind: it mints nothing that this one may
 	// have minted, nor in the time it claimed.
-	slot.Release(t.Context())
-	behind := now.Add(-time.Hour)
-	other, _ := b.generator(t, at(&behind))
-	if id, err := other.Next(t.Context()); !errors.Is(err, errClock) {
-		t.Errorf("Next of the next holder, with a clock that is behind = %d, %v, want errClock", id, err)
-	}
-	behind = now.Add(2 * time.Second)
-	if _, err := other.Next(t.Context()); err != nil {
-		t.Errorf("Next when its clock is past the mark = %v, want an ID", err)
-	}
+	check.OK(t, "Release", slot.Release(t.Context()))
+	now = now.Add(-time.Hour)
+	g, _ = next()
+	check.Error(t, "Next of the next holder, with a clock that is behind", check.ErrorOf(g.Next(t.Context())), errClock)
+	now = now.Add(time.Hour + 2*time.Second)
+	check.Nil(t, "Next when its clock is past the mark", check.ErrorOf(g.Next(t.Context())))
 }
 
 func TestLostSlotMintsNothing(t *testing.T) {
 	t.Parallel()
-	b := start(t)
 	now := time.Now()
-	g, slot := b.generator(t, at(&now))
-	if _, err := g.Next(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	c, next := start(t, func() time.Time { return now })
+	g, slot := next()
+	check.OK(t, "Next", check.ErrorOf(g.Next(t.Context())))
 	token := slot.Token()
-	lose(b.c, slot)
+	check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), slot.Name(), redlatch.ForceOptions{Owner: slot.Owner()})))
+	_ = slot.Extend(t.Context()) // finds out
 	now = now.Add(time.Minute)
-	if id, err := g.Next(t.Context()); err == nil {
-		t.Errorf("Next without the slot = %d, want an error", id)
-	}
-	b.generator(t, at(&now)) // the next holder has shown its token
+	check.That(t, check.ErrorOf(g.Next(t.Context())) != nil, "Next without the slot = nil, want an error")
+	next() // the next holder has shown its token
 	var stale *fence.StaleError
-	if err := fenceredis.Set(t.Context(), b.conn, g.key, "0", token, 0); !errors.As(err, &stale) {
-		t.Errorf("moving the mark with the old token = %v, want a StaleError", err)
-	}
+	err := fenceredis.Set(t.Context(), g.conn, g.key, "0", token, 0)
+	check.That(t, errors.As(err, &stale), "moving the mark with the old token = %v, want a StaleError", err)
 }
 
 func TestIDsGrowAndDoNotRepeatWithinAMillisecond(t *testing.T) {
 	t.Parallel()
-	b := start(t)
-	g, _ := b.generator(t, time.Now)
+	_, next := start(t, time.Now)
+	g, _ := next()
 	last := int64(0)
 	for range 3 * perMillisecond {
-		id, err := g.Next(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if id <= last {
-			t.Fatalf("%d after %d, want more", id, last)
-		}
+		id := check.Value(g.Next(t.Context())).OK(t)
+		check.Must(t, id > last, "%d after %d, want more", id, last)
 		last = id
 	}
 }
