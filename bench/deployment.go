@@ -47,11 +47,7 @@ func deploy(kind string, n int) (d *deployment, err error) {
 		args = servers.ClusterArgs()
 	}
 	for i := range n {
-		at := fmt.Sprintf("%s/%d", dir, i)
-		if err := os.Mkdir(at, 0o755); err != nil {
-			return nil, err
-		}
-		server, err := redistest.Launch(at, args...)
+		server, err := redistest.Launch(fmt.Sprintf("%s/%d", dir, i), args...)
 		if err != nil {
 			return nil, err
 		}

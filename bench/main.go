@@ -103,11 +103,10 @@ func choose(names string) (chosen []part, err error) {
 		return parts, nil
 	}
 	for name := range strings.SplitSeq(names, ",") {
-		i := place(name)
-		if i < 0 {
+		if place(name) < 0 {
 			return nil, fmt.Errorf("there is no part %q: -help tells the parts", name)
 		}
-		chosen = append(chosen, parts[i])
+		chosen = append(chosen, parts[place(name)])
 	}
 	return chosen, nil
 }

@@ -178,25 +178,18 @@ func (r *report) failed() error {
 	return errors.Join(wrong...)
 }
 
-// show prints the medians of a scene, and the lowest and the highest of its first figure.
+// show prints the medians of a scene. The tables add the lowest and the highest.
 func show(s scene, results []result) {
 	fmt.Printf("\n%s: %s\n", s.group, s.name)
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "system\t")
-	for i, c := range s.columns {
+	for _, c := range s.columns {
 		fmt.Fprint(t, c.title+"\t")
-		if i == 0 {
-			fmt.Fprint(t, "lowest to highest\t")
-		}
 	}
 	for _, one := range results {
 		fmt.Fprint(t, "\n"+one.System+"\t")
-		for i, c := range s.columns {
-			cells := c.cells(one)
-			if i > 0 {
-				cells = cells[:1]
-			}
-			fmt.Fprint(t, strings.Join(cells, "\t")+"\t")
+		for _, c := range s.columns {
+			fmt.Fprint(t, c.cells(one)[0]+"\t")
 		}
 	}
 	fmt.Fprintln(t)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -24,83 +25,69 @@ type slots struct {
 // scanning is what people do without a library.
 var scanning = system{name: "scan of SET NX"}
 
+// taking takes a slot: that of a number first, if it looks for one that is free by itself.
+type taking func(ctx context.Context, first int) (release func() error, err error)
+
 func (w slots) run(d *deployment, sys system) (sample, error) {
 	d.clear()
-	do := w.redlatch
+	open, tries := w.redlatch, w.tries
 	if sys.name == scanning.name {
-		do = w.scan
+		open, tries = w.scan, min(w.tries, max(3, 20000/w.n)) // it takes long
 	}
-	times, err := do(d)
-	return sample{"p50": quantile(times, 0.5), "p99": quantile(times, 0.99)}, err
-}
-
-// redlatch acquires and releases the slot from a pool.
-func (w slots) redlatch(d *deployment) (times []time.Duration, err error) {
-	ctx := context.Background()
-	client, err := openRedlatch(d.target, redlatch.Options{Lock: redlatch.LockOptions{TTL: slotTTL}})
+	take, end, err := open(d)
 	if err != nil {
 		return nil, err
 	}
-	defer client.Close()
-	pool := func(instance string) *redlatch.SlotPool {
-		return client.SlotPool("slots", w.n, redlatch.SlotOptions{Instance: instance})
-	}
+	defer end()
+	ctx := context.Background()
 	err = each(w.n-1, openers, "taking slots", func(i int) error {
-		slot, err := pool("holder " + strconv.Itoa(i)).TryAcquire(ctx)
-		_ = slot // held until the client is closed
+		_, err := take(ctx, i)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i := range w.tries {
+	var times []time.Duration
+	for range tries {
 		start := time.Now()
-		slot, err := pool("instance " + strconv.Itoa(i)).TryAcquire(ctx)
+		release, err := take(ctx, rand.IntN(w.n))
 		if err != nil {
 			return nil, err
 		}
 		times = append(times, time.Since(start))
-		if err := slot.Lease.Release(ctx); err != nil {
+		if err := release(); err != nil {
 			return nil, err
 		}
 	}
-	return times, nil
+	return sample{"p50": quantile(times, 0.5), "p99": quantile(times, 0.99)}, nil
 }
 
-// scan tries SET NX on one key after the other, from a random one on.
-func (w slots) scan(d *deployment) (times []time.Duration, err error) {
-	ctx := context.Background()
-	client, err := rueidisClient(d.target)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	set := func(i int, owner string) rueidis.Completed {
-		return client.B().Set().Key(fmt.Sprintf("slot:%d", i)).Value(owner).Nx().Px(slotTTL).Build()
-	}
-	var taken []rueidis.Completed
-	for i := range w.n - 1 {
-		taken = append(taken, set(i, "holder"))
-	}
-	for _, r := range client.DoMulti(ctx, taken...) {
-		if err := r.Error(); err != nil {
+// redlatch takes slots from a pool, each for an instance of its own.
+func (w slots) redlatch(d *deployment) (taking, func(), error) {
+	client, err := openRedlatch(d.target, redlatch.Options{Lock: redlatch.LockOptions{TTL: slotTTL}})
+	var instances atomic.Int64
+	take := func(ctx context.Context, _ int) (func() error, error) {
+		o := redlatch.SlotOptions{Instance: strconv.FormatInt(instances.Add(1), 10)}
+		slot, err := client.SlotPool("slots", w.n, o).TryAcquire(ctx)
+		if err != nil {
 			return nil, err
 		}
+		return func() error { return slot.Lease.Release(ctx) }, nil
 	}
-	for range min(w.tries, max(3, 20000/w.n)) { // it takes long
-		start := time.Now()
-		for i, from := 0, rand.IntN(w.n); ; i++ {
-			at := (from + i) % w.n
-			err := client.Do(ctx, set(at, "instance")).Error()
-			if err == nil {
-				times = append(times, time.Since(start))
-				client.Do(ctx, client.B().Del().Key(fmt.Sprintf("slot:%d", at)).Build())
-				break
-			}
+	return take, func() { client.Close() }, err
+}
+
+// scan tries SET NX on one key after the other.
+func (w slots) scan(d *deployment) (taking, func(), error) {
+	client, err := rueidisClient(d.target)
+	take := func(ctx context.Context, first int) (func() error, error) {
+		for i := first; ; i++ {
+			key := fmt.Sprintf("slot:%d", i%w.n)
+			err := client.Do(ctx, client.B().Set().Key(key).Value("owner").Nx().Px(slotTTL).Build()).Error()
 			if !rueidis.IsRedisNil(err) {
-				return nil, err
+				return func() error { return client.Do(ctx, client.B().Del().Key(key).Build()).Error() }, err
 			}
 		}
 	}
-	return times, nil
+	return take, func() { client.Close() }, err
 }

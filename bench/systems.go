@@ -127,24 +127,19 @@ func openFloorRueidis(to target, ttl time.Duration) (locker, error) {
 
 // latches is redlatch. under closes what is under the client.
 func latches(client *redlatch.Client, under func()) locker {
-	hold := func(lease *redlatch.Lease) held {
-		return held{func() { _ = lease.Release(context.Background()) }, lease.Held}
-	}
 	get := func(ctx context.Context, name string, wait bool) (held, error) {
-		var lease *redlatch.Lease
-		var err error
+		lock := client.Mutex(name).TryLock
 		if wait {
-			lease, err = client.Mutex(name).Lock(ctx)
-		} else {
-			lease, err = client.Mutex(name).TryLock(ctx)
+			lock = client.Mutex(name).Lock
 		}
+		lease, err := lock(ctx)
 		if errors.Is(err, redlatch.ErrTaken) {
 			return held{}, errTaken
 		}
 		if err != nil {
 			return held{}, err
 		}
-		return hold(lease), nil
+		return held{func() { _ = lease.Release(context.Background()) }, lease.Held}, nil
 	}
 	return locker{get: get, close: func() {
 		_ = client.Close()
@@ -216,12 +211,11 @@ func openSyncs(over func(target) (redsyncredis.Pool, func(), error), options ...
 		rs := redsync.New(pools...)
 		get := func(ctx context.Context, name string, wait bool) (held, error) {
 			m := rs.NewMutex(name, append([]redsync.Option{redsync.WithExpiry(ttl)}, options...)...)
-			var err error
+			lock := m.TryLockContext
 			if wait {
-				err = m.LockContext(ctx)
-			} else {
-				err = m.TryLockContext(ctx)
+				lock = m.LockContext
 			}
+			err := lock(ctx)
 			if err == nil {
 				return held{release: func() { _, _ = m.UnlockContext(context.Background()) }}, nil
 			}
