@@ -91,7 +91,7 @@ func TestFaultsOfServersAreSeen(t *testing.T) {
 	}{
 		{"one", []string{"clock-ahead", "clock-back", "server-stop", "server-kill"}},
 		{"quorum", []string{"clock-ahead", "clock-back", "node-kill"}},
-		{"sentinel", []string{"clock-ahead", "clock-back"}},
+		{"sentinel", []string{"clock-ahead", "clock-back", "isolation"}},
 		{"cluster", []string{"clock-ahead", "clock-back", "failover", "isolation"}},
 	} {
 		t.Run(c.deployment, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestFaultsOfServersAreSeen(t *testing.T) {
 			all := noted()
 			check.Must(t, len(all) == len(c.faults), "noted are %v, want %v", all, c.faults)
 			for _, e := range all {
-				if loses := e.Name != "clock-back" && e.Name != "server-stop" && e.Name != "node-kill"; e.Count == 0 || e.Why != "" || (e.Mode == "*") != loses {
+				if loses := fault(e.Name).loses == "all"; e.Count == 0 || e.Why != "" || (e.Mode == "*") != loses {
 					t.Errorf("noted is %+v, want an effect", e)
 				}
 			}
