@@ -194,27 +194,6 @@ func TestHostContract(t *testing.T) {
 	}
 }
 
-// TestJobOfEachScheduler: a job that gocron is told not to share runs in each scheduler, and the locker
-// of these is not asked.
-func TestJobOfEachScheduler(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	var runs [3]atomic.Int64
-	for i := range runs {
-		locker := redlatchgocron.NewLocker(locktest.Open(t, s.URL(), redlatch.Options{}), redlatchgocron.Options{})
-		asked := func(err error) { t.Errorf("the locker is asked, and says %v", err) }
-		scheduler := check.Value(gocron.NewScheduler(gocron.WithDistributedLocker(teller{locker: locker, tell: asked}))).OK(t)
-		run := gocron.NewTask(func() { runs[i].Add(1) })
-		_, err := scheduler.NewJob(gocron.DurationJob(20*time.Millisecond), run, gocron.WithDisabledDistributedJobLocker(true))
-		check.OK(t, "NewJob", err)
-		scheduler.Start()
-		t.Cleanup(func() { check.Nil(t, "Shutdown", scheduler.Shutdown()) })
-	}
-	locktest.Eventually(t, "each runs it", func() bool {
-		return runs[0].Load() > 1 && runs[1].Load() > 1 && runs[2].Load() > 1
-	})
-}
-
 // TestListenerIsToldWhyNot: gocron tells its listener why the locker refused a run.
 func TestListenerIsToldWhyNot(t *testing.T) {
 	t.Parallel()

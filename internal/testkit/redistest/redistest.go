@@ -36,8 +36,8 @@ const BinaryVariable = servers.Program
 // started for, so call them from the test's own goroutine; a server from [Launch] has no test and
 // panics instead.
 type Server struct {
-	t     testing.TB // nil for Launch
-	s     *servers.Server
+	*servers.Server
+	t     testing.TB       // nil for Launch
 	clock *wallclock.Clock // nil for that of the machine
 }
 
@@ -62,7 +62,7 @@ func belongTo(t testing.TB, s *servers.Server, err error) *Server {
 		t.Fatalf("redistest: %v", explained(err))
 	}
 	t.Cleanup(s.Close)
-	return &Server{t: t, s: s}
+	return &Server{Server: s, t: t}
 }
 
 // explained says where a server comes from that is missing.
@@ -80,27 +80,21 @@ func Launch(dir string, args ...string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", explained(err))
 	}
-	return &Server{s: s}, nil
+	return &Server{Server: s}, nil
 }
 
 // Addr is where the server listens, such as "127.0.0.1:12345". Restarts do not change it.
-func (s *Server) Addr() string { return s.s.Addr }
-
-// URL is the address as a URL, with the password if there is one.
-func (s *Server) URL() string { return s.s.URL() }
+func (s *Server) Addr() string { return s.Server.Addr }
 
 // Stop kills the process, if there is one, and returns when it is gone. Its directory stays.
-func (s *Server) Stop() { s.s.Kill() }
-
-// Kill ends the process as a crash would and returns when it is gone.
-func (s *Server) Kill() { s.s.Kill() }
+func (s *Server) Stop() { s.Kill() }
 
 // Restart starts a fresh process on the same address and in the same directory, after killing the
 // old one if it still runs. It returns when the server has loaded its data and answers. What the
 // server does not persist is gone, and by default it persists nothing.
 func (s *Server) Restart() {
 	s.helper()
-	s.check("restart", s.s.Restart(context.Background()))
+	s.check("restart", s.Server.Restart(context.Background()))
 }
 
 // RestartLoading is [Server.Restart] for a server that takes its time to load its data (as
@@ -108,20 +102,20 @@ func (s *Server) Restart() {
 // LOADING.
 func (s *Server) RestartLoading() {
 	s.helper()
-	s.check("restart", s.s.RestartLoading(context.Background()))
+	s.check("restart", s.Server.RestartLoading(context.Background()))
 }
 
 // Pause freezes the process (SIGSTOP): connections stay up, the system still accepts new ones, and
 // nothing answers.
 func (s *Server) Pause() {
 	s.helper()
-	s.check("pause", s.s.Pause())
+	s.check("pause", s.Server.Pause())
 }
 
 // Resume ends a [Server.Pause]. The server then answers what came in during the pause.
 func (s *Server) Resume() {
 	s.helper()
-	s.check("resume", s.s.Resume())
+	s.check("resume", s.Server.Resume())
 }
 
 // Do sends one command over a connection of its own and returns the reply as text: a nil as "", a
@@ -140,7 +134,9 @@ func (s *Server) Do(args ...string) string {
 
 // DoErr is [Server.Do] for a command that may fail. The text of an error reply is the text of the
 // error.
-func (s *Server) DoErr(args ...string) (string, error) { return s.s.Do(context.Background(), args...) }
+func (s *Server) DoErr(args ...string) (string, error) {
+	return s.Server.Do(context.Background(), args...)
+}
 
 // Commands is how many commands the server has run since it started (total_commands_processed). It
 // counts those that scripts run, and Commands itself: between two calls of it lies one INFO, and
@@ -155,7 +151,7 @@ func (s *Server) Commands() int64 {
 // AwaitInfo returns when this section of INFO contains the text.
 func (s *Server) AwaitInfo(section, text string) {
 	s.helper()
-	s.check("await", s.s.AwaitInfo(context.Background(), section, text))
+	s.check("await", s.Server.AwaitInfo(context.Background(), section, text))
 }
 
 func (s *Server) eventually(what string, f func() error) {
@@ -189,7 +185,7 @@ func (s *Server) fail(format string, args ...any) {
 // of returns the servers that these are.
 func of(all []*Server) (in []*servers.Server) {
 	for _, one := range all {
-		in = append(in, one.s)
+		in = append(in, one.Server)
 	}
 	return in
 }

@@ -25,7 +25,7 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	for i := range 3 {
 		line := append(servers.ReplicationArgs(), args...)
 		if i > 0 {
-			line = append(line, servers.ReplicaOf(g.Nodes[0].s)...)
+			line = append(line, servers.ReplicaOf(g.Nodes[0].Server)...)
 		}
 		g.Nodes = append(g.Nodes, Start(t, line...))
 	}
@@ -33,12 +33,12 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 		replica.AwaitInfo("replication", "master_link_status:up")
 	}
 	for range 3 {
-		one, err := servers.StartSentinel(context.Background(), servers.Spec{Dir: t.TempDir()}, g.Nodes[0].s, 500*time.Millisecond)
+		one, err := servers.StartSentinel(context.Background(), servers.Spec{Dir: t.TempDir()}, g.Nodes[0].Server, 500*time.Millisecond)
 		s := belongTo(t, one, err)
 		_, _ = s.DoErr("SENTINEL", "DEBUG", "INFO-PERIOD", "500", "PUBLISH-PERIOD", "500") // servers before 7.0 take their time
 		g.Sentinels = append(g.Sentinels, s)
 	}
-	g.Nodes[0].check("sentinels", servers.AwaitSentinels(context.Background(), of(g.Sentinels), g.Nodes[0].s, 2))
+	g.Nodes[0].check("sentinels", servers.AwaitSentinels(context.Background(), of(g.Sentinels), g.Nodes[0].Server, 2))
 	return g
 }
 
@@ -47,10 +47,10 @@ func (g *Sentinels) URL() string { return servers.SentinelURL(of(g.Sentinels)) }
 
 // Master is the node that the sentinels call the master.
 func (g *Sentinels) Master() *Server {
-	s, err := servers.Named(context.Background(), g.Sentinels[0].s, of(g.Nodes))
+	s, err := servers.Named(context.Background(), g.Sentinels[0].Server, of(g.Nodes))
 	g.Nodes[0].check("master", err)
 	for _, node := range g.Nodes {
-		if node.s == s {
+		if node.Server == s {
 			return node
 		}
 	}
@@ -71,6 +71,6 @@ func (g *Sentinels) Failover() {
 // AwaitPromotion returns when all sentinels name another master than this one.
 func (g *Sentinels) AwaitPromotion(before *Server) {
 	for _, s := range g.Sentinels {
-		before.check("promotion", servers.AwaitPromotion(context.Background(), s.s, of(g.Nodes), before.s))
+		before.check("promotion", servers.AwaitPromotion(context.Background(), s.Server, of(g.Nodes), before.Server))
 	}
 }
