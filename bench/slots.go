@@ -26,7 +26,7 @@ type slots struct {
 var scanning = system{name: "scan of SET NX"}
 
 // taking takes a slot: that of a number first, if it looks for one that is free by itself.
-type taking func(ctx context.Context, first int) (release func() error, err error)
+type taking func(first int) (release func() error, err error)
 
 func (w slots) run(d *deployment, sys system) (sample, error) {
 	d.clear()
@@ -39,9 +39,8 @@ func (w slots) run(d *deployment, sys system) (sample, error) {
 		return nil, err
 	}
 	defer end()
-	ctx := context.Background()
 	err = each(w.n-1, openers, "taking slots", func(i int) error {
-		_, err := take(ctx, i)
+		_, err := take(i)
 		return err
 	})
 	if err != nil {
@@ -50,7 +49,7 @@ func (w slots) run(d *deployment, sys system) (sample, error) {
 	var times []time.Duration
 	for range tries {
 		start := time.Now()
-		release, err := take(ctx, rand.IntN(w.n))
+		release, err := take(rand.IntN(w.n))
 		if err != nil {
 			return nil, err
 		}
@@ -66,13 +65,13 @@ func (w slots) run(d *deployment, sys system) (sample, error) {
 func (w slots) redlatch(d *deployment) (taking, func(), error) {
 	client, err := openRedlatch(d.target, redlatch.Options{Lock: redlatch.LockOptions{TTL: slotTTL}})
 	var instances atomic.Int64
-	take := func(ctx context.Context, _ int) (func() error, error) {
+	take := func(int) (func() error, error) {
 		o := redlatch.SlotOptions{Instance: strconv.FormatInt(instances.Add(1), 10)}
-		slot, err := client.SlotPool("slots", w.n, o).TryAcquire(ctx)
+		slot, err := client.SlotPool("slots", w.n, o).TryAcquire(context.Background())
 		if err != nil {
 			return nil, err
 		}
-		return func() error { return slot.Lease.Release(ctx) }, nil
+		return func() error { return slot.Lease.Release(context.Background()) }, nil
 	}
 	return take, func() { client.Close() }, err
 }
@@ -80,12 +79,12 @@ func (w slots) redlatch(d *deployment) (taking, func(), error) {
 // scan tries SET NX on one key after the other.
 func (w slots) scan(d *deployment) (taking, func(), error) {
 	client, err := rueidisClient(d.target)
-	take := func(ctx context.Context, first int) (func() error, error) {
+	take := func(first int) (func() error, error) {
 		for i := first; ; i++ {
 			key := fmt.Sprintf("slot:%d", i%w.n)
-			err := client.Do(ctx, client.B().Set().Key(key).Value("owner").Nx().Px(slotTTL).Build()).Error()
+			err := client.Do(context.Background(), client.B().Set().Key(key).Value("owner").Nx().Px(slotTTL).Build()).Error()
 			if !rueidis.IsRedisNil(err) {
-				return func() error { return client.Do(ctx, client.B().Del().Key(key).Build()).Error() }, err
+				return func() error { return client.Do(context.Background(), client.B().Del().Key(key).Build()).Error() }, err
 			}
 		}
 	}

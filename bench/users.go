@@ -274,8 +274,5 @@ func (c *client) waited(took time.Duration, ended bool) {
 		at = c.from
 		c.count(at, "waiting")
 	}
-	c.tell(at, func(a *account) { a.Waits = append(a.Waits, micros(took)) })
+	c.tell(at, func(a *account) { a.Waits = append(a.Waits, int32(min(took.Microseconds(), math.MaxInt32))) })
 }
-
-// micros returns a time in microseconds.
-func micros(d time.Duration) int32 { return int32(min(d.Microseconds(), math.MaxInt32)) }
