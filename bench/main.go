@@ -40,7 +40,7 @@ func run() error {
 	quick := flag.Bool("quick", false, "a short form of every workload, one round")
 	rounds := flag.Int("rounds", 5, "how often each system is put to each workload; 3 times at most for those that differ little")
 	span := flag.Duration("span", time.Second, "how long each time")
-	chosen := flag.String("parts", "", "the `PARTS` to run, with commas: users, few, linger, contended, cluster, quorum, holding, slots, killed; default all")
+	chosen := flag.String("parts", "", "the `PARTS` to run, with commas: users, few, bare, linger, contended, cluster, quorum, holding, slots, killed; default all")
 	only := flag.String("only", "", "`REGEXP` of what to run, by group, name and system with colons between; for a look, without -out and -docs")
 	out := flag.String("out", "", "`FILE` for the results as JSON; parts that are not run stay as they are there")
 	from := flag.String("from", "", "`FILE` with results, to write -docs from it and measure nothing")

@@ -30,6 +30,7 @@ const always = math.MaxInt
 var parts = []part{
 	{"users", oneServer, 1, always, userScenes},
 	{"few", oneServer, 1, always, fewScenes},
+	{"bare", oneServer, 1, always, bareScenes},
 	{"linger", oneServer, 1, always, lingerScenes},
 	{"contended", oneServer, 1, 3, contendedScenes},
 	{"cluster", inCluster, 3, 3, clusterScenes},
@@ -238,6 +239,12 @@ func fewScenes(f form) (all []scene) {
 		all = append(all, single(f, "Uncontended, 1 ms away", plural(n, "goroutine"), farColumns, w, systems))
 	}
 	return all
+}
+
+// bareScenes is redlatch beside a program that sends the same scripts and does no more.
+func bareScenes(f form) []scene {
+	systems := named("redlatch", "redlatch's scripts, bare")
+	return apart(f, "Beside the bare scripts", uncontendedColumns, systems, pick(f.quick, []int{16}, []int{1, 4, 16, 64})...)
 }
 
 // lingerScenes is locks that a client keeps: names that one process takes again and again, one that

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -21,6 +22,9 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/redlatchgoredis"
 )
 
@@ -72,6 +76,7 @@ var systems = []system{
 	{name: "redlatch", wire: scripts, open: openLatches(redlatch.LockOptions{})},
 	{name: "redlatch, strict order", wire: scripts, open: openLatches(redlatch.LockOptions{StrictOrder: redlatch.On})},
 	{name: "redlatch, linger", wire: scripts, open: openLatches(redlatch.LockOptions{Linger: lockTTL / 3})},
+	{name: "redlatch's scripts, bare", wire: scripts, open: openBare},
 	{name: "redlatch go-redis", wire: scripts, open: openRedlatchGoRedis},
 	{name: "redsync rueidis", wire: []string{"set", "evalsha"}, open: openSyncs(overRueidis)},
 	{name: "redsync rueidis, 5 ms", wire: []string{"set", "evalsha"}, open: openSyncs(overRueidis, often)},
@@ -172,6 +177,43 @@ func openRedlatch(to target, o redlatch.Options) (*redlatch.Client, error) {
 		return redlatch.Open(ctx, "redis://"+to.Addrs[0], o)
 	}
 }
+
+// openBare sends the scripts of an uncontended cycle of redlatch from a program without redlatch: what
+// the two rows differ by is what redlatch's client costs.
+func openBare(to target, ttl time.Duration) (locker, error) {
+	client, err := rueidisClient(to)
+	if err != nil {
+		return locker{}, err
+	}
+	var attempts atomic.Uint64
+	var scripts sync.Map // *conn.Script to *rueidis.Lua
+	send := func(ctx context.Context, call conn.Call) rueidis.RedisResult {
+		lua, ok := scripts.Load(call.Script)
+		if !ok {
+			lua, _ = scripts.LoadOrStore(call.Script, rueidis.NewLuaScript(call.Script.Text))
+		}
+		return lua.(*rueidis.Lua).Exec(ctx, client, call.Keys, call.Args)
+	}
+	id := rand.Text()
+	get := func(ctx context.Context, name string, _ bool) (held, error) {
+		set, err := keys.Of("redlatch:", name)
+		if err != nil {
+			return held{}, err
+		}
+		owner := script.Owner(id, attempts.Add(1))
+		request := script.Request{Owner: owner, TTL: ttl, FenceTTL: fenceTTL}
+		token, err := send(ctx, script.Mutex.Acquire(set, request)).AsInt64()
+		if err != nil || token <= 0 { // a list tells an owner inside
+			return held{}, errTaken
+		}
+		release := script.Mutex.Release(set, owner, "", true, fenceTTL)
+		return held{release: func() { send(context.Background(), release) }}, nil
+	}
+	return locker{get, time.Millisecond, client.Close}, nil
+}
+
+// fenceTTL is redlatch's default.
+const fenceTTL = 7 * 24 * time.Hour
 
 func openRedlatchGoRedis(to target, ttl time.Duration) (locker, error) {
 	under := goRedisClient(to)
