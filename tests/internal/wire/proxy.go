@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -30,18 +29,15 @@ type Proxy struct {
 	mu       sync.Mutex   // guards what is below
 	listener net.Listener // closed while the proxy is stopped
 	stopped  chan struct{}
-	conns    map[net.Conn]bool        // whether each is forgotten
-	swallows map[string]bool          // by direction
-	delays   map[string]time.Duration // by direction
-	changed  chan struct{}            // closed when a delay changes
+	conns    map[net.Conn]bool // whether each is forgotten
+	swallows map[string]bool   // by direction
 }
 
 // StartProxy starts a proxy before a server. It is stopped with the test.
 func StartProxy(t testing.TB, s *redistest.Server) *Proxy {
 	t.Helper()
 	p := &Proxy{
-		Listen: "127.0.0.1:0", server: s.Addr(), conns: make(map[net.Conn]bool),
-		swallows: make(map[string]bool), delays: make(map[string]time.Duration), changed: make(chan struct{}),
+		Listen: "127.0.0.1:0", server: s.Addr(), conns: make(map[net.Conn]bool), swallows: make(map[string]bool),
 	}
 	check.OK(t, "proxy", p.Start())
 	p.Listen = p.listener.Addr().String()
@@ -101,26 +97,11 @@ func (p *Proxy) Swallow(direction string) {
 	p.swallows[direction] = true
 }
 
-// Delay holds up everything in one direction for so long, also what it holds up already.
-func (p *Proxy) Delay(direction string, long time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.setDelayLocked(direction, long)
-}
-
-func (p *Proxy) setDelayLocked(direction string, long time.Duration) {
-	p.delays[direction] = long
-	close(p.changed)
-	p.changed = make(chan struct{})
-}
-
 // Heal ends all harm. If a direction was swallowed, it closes every connection, as they are out of
 // step.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.setDelayLocked(Requests, 0)
-	p.setDelayLocked(Replies, 0)
 	if p.swallows[Requests] || p.swallows[Replies] {
 		p.cutLocked()
 	}
@@ -200,68 +181,32 @@ func (p *Proxy) keep(client, server net.Conn) bool {
 	return true
 }
 
-// chunk is what came at some time.
-type chunk struct {
-	data []byte
-	came time.Time
-}
-
-// pump passes on what comes from one side, and closes the other when that is all. What comes does
-// not wait for the delay of what is before it.
+// pump passes on what comes from one side, and closes the other when that is all.
 func (p *Proxy) pump(from, to net.Conn, direction string) {
-	chunks := make(chan chunk, 1024)
-	p.pumps.Go(func() {
-		defer close(chunks)
-		for {
-			data := make([]byte, 16<<10)
-			n, err := from.Read(data)
-			if n > 0 {
-				chunks <- chunk{data[:n], time.Now()}
-			}
-			if err != nil {
-				return
-			}
-		}
-	})
 	defer func() {
 		if !p.isForgotten(from) { // else the other side does not hear of the end either
 			_ = to.Close()
 		}
-		for range chunks { // to the end, which comes when from is closed
-		}
 	}()
-	for c := range chunks {
-		if swallowed := p.hold(direction, c.came); swallowed || p.isForgotten(from) {
-			continue
+	data := make([]byte, 16<<10)
+	for {
+		n, err := from.Read(data)
+		if n > 0 && !p.isSwallowed(direction) && !p.isForgotten(from) {
+			if _, err := to.Write(data[:n]); err != nil {
+				_ = from.Close()
+				return
+			}
 		}
-		if _, err := to.Write(c.data); err != nil {
-			_ = from.Close()
+		if err != nil {
 			return
 		}
 	}
 }
 
-// hold returns when what came at that time has been delayed, and reports whether it is swallowed
-// then.
-func (p *Proxy) hold(direction string, came time.Time) (swallowed bool) {
-	for {
-		p.mu.Lock()
-		left, changed, stopped := p.delays[direction]-time.Since(came), p.changed, p.stopped
-		swallowed = p.swallows[direction]
-		p.mu.Unlock()
-		if left <= 0 {
-			return swallowed
-		}
-		timer := time.NewTimer(left)
-		select {
-		case <-timer.C:
-		case <-changed:
-		case <-stopped:
-			timer.Stop()
-			return swallowed
-		}
-		timer.Stop()
-	}
+func (p *Proxy) isSwallowed(direction string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.swallows[direction]
 }
 
 // Behind returns a client whose requests and replies pass a proxy. It has locked "a" before, so
