@@ -34,6 +34,8 @@ func All() world.Catalogue {
 			as("lessened", lessened, 1),
 			as("beset", beset, 1),
 			as("revenant", revenant, 1),
+			as("sized", sized, 1),
+			as("evenly", evenly, 1),
 		},
 		Crowds: []world.Role{
 			as("rw", rw, 0),
@@ -124,6 +126,9 @@ func All() world.Catalogue {
 			as("revenant", revenant, 1),
 			as("inturn", inTurn, 1),
 			as("startledbymany", startledByMany, 1),
+			as("namednow", namedNow, 1),
+			as("recalled", recalled, 1),
+			as("around", around, 1),
 		},
 		Cluster: as("apart", apart, 1),
 		Begin:   watchShared,

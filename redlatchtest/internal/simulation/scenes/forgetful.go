@@ -2,6 +2,7 @@ package scenes
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -27,9 +28,9 @@ func (a *player) nodes(n int) quorum {
 	return q
 }
 
-// founds returns a quorum of three nodes that vote.
-func (a *player) founds() quorum {
-	q := a.nodes(3)
+// founds returns a quorum of n nodes that vote.
+func (a *player) founds(n int) quorum {
+	q := a.nodes(n)
 	p := q.meets(a, lasting(time.Second))
 	defer func() { _ = p.Close() }()
 	for _, k := range quorumKinds("first") {
@@ -57,7 +58,7 @@ func forgetful(a *player) {
 		a.foundedByTwo()
 		return
 	}
-	nodes := a.founds()
+	nodes := a.founds(3)
 	switch a.Random.IntN(3) {
 	case 0:
 		a.rollingRestart(nodes)
@@ -107,6 +108,46 @@ func forgetful(a *player) {
 		return
 	}
 	a.Wantf(false, "a %s that a node forgot is not free when its lease is over", k.kind)
+}
+
+// evenly has a lock at three of four nodes: a bare majority. A client that hears two of those last, or
+// not, says that the lock is taken, or that too few nodes are reached.
+func evenly(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	if a.Plan.Harm != world.Calm {
+		a.Rest(5 * time.Second)
+		return
+	}
+	nodes := a.founds(4)
+	holder, next := nodes.meets(a, patient), nodes.meets(a, patient)
+	defer func() { _ = errors.Join(holder.Close(), next.Close()) }()
+	holder.cutsOff(3, time.Minute)
+	k := quorumKinds(a.scene("dead"))[a.Random.IntN(2)]
+	l, err := k.lock(holder.Client, a.Ctx, false)
+	if err != nil {
+		a.Wantf(false, "a %s at three nodes of four: %v", k.kind, err)
+		return
+	}
+	silent, begun := a.OneIn(2), time.Now()
+	a.Net.Call(func() {
+		last := next.links[2]
+		last.Delay.Least, last.Delay.Most = last.Delay.Most, last.Delay.Most+time.Millisecond
+		if silent {
+			last.Set(wire.Silent, time.Minute)
+			next.links[3].Set(wire.Silent, time.Minute)
+		}
+	})
+	second, err := k.lock(next.Client, a.Ctx, false)
+	want := redlatch.ErrTaken
+	if silent {
+		want = redlatch.ErrUnreachable
+	}
+	a.Wantf(errors.Is(err, want) && (silent || time.Since(begun) < sent/2),
+		"a try of a %s that is held at three nodes of four, with silent nodes: %t, says after %v: %v", k.kind, silent, time.Since(begun), err)
+	if err == nil {
+		_ = second.Release(context.Background())
+	}
+	_ = l.Release(context.Background())
 }
 
 // rollingRestart has all nodes forget, one after the other. A lease that is renewed survives, since

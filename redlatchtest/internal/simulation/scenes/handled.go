@@ -97,6 +97,7 @@ func (a *player) handle(name string, h handleable) {
 	defer a.Rest(a.UpTo(time.Second))
 	n := &handling{player: a, handleable: h, name: name, partners: [2]*partner{a.meets(patient), a.meets(patient)}}
 	n.lingers = (n.kind == "mutex" || n.kind == "rwmutex") && !a.Plan.Quorum() && a.OneIn(3)
+	n.usual = n.terms()
 	for _, p := range n.partners {
 		defer func() { _ = p.Close() }()
 	}
@@ -127,6 +128,7 @@ type handling struct {
 	leases   []*handledLease
 	late     time.Duration // how long an answer may take, since a request met a mishap
 	lingers  bool          // clients keep the lock
+	usual    redlatch.LockOptions
 }
 
 // handledLease is a lease, and what it was promised to be.
@@ -137,6 +139,7 @@ type handledLease struct {
 	ttl     time.Duration
 	until   time.Time // it is held for so long at least; zero if it is renewed
 	bound   time.Time // it reaches its MaxHold; zero if it has none
+	last    time.Time // and has ended by then
 	latest  time.Time // it ends by then unless it is extended, as far as the client has said
 	wanted  <-chan struct{}
 	watched time.Time // since when wanted is asked for
@@ -278,25 +281,30 @@ func (n *handling) releases(e *handledLease) {
 	n.Wantf(err == nil || !due, "the release of a %s: %v", n.kind, err)
 }
 
-// begin has a client take the lock once more, if there is room.
-func (n *handling) begin() {
-	if n.room > 0 && len(n.leases) >= n.room {
-		return
-	}
-	e := &handledLease{ttl: 900*time.Millisecond + n.UpTo(3*time.Second), of: n.partners[n.Random.IntN(2)]}
-	o := redlatch.LockOptions{TTL: e.ttl}
-	if n.OneIn(2) { // on the terms of others
-		o.TTL = 2 * time.Second
-		e.ttl = o.TTL
-	}
+// terms draws terms of a lease.
+func (n *handling) terms() redlatch.LockOptions {
+	o := redlatch.LockOptions{TTL: 900*time.Millisecond + n.UpTo(2*time.Second)}
 	if n.OneIn(2) {
 		o.Renew = redlatch.Off
 	}
 	if n.lingers {
-		o.StrictOrder, o.Linger = redlatch.Off, time.Millisecond+n.UpTo(e.ttl/3-time.Millisecond)
-	} else if n.OneIn(6) {
-		o.MaxHold = o.TTL + n.UpTo(2*time.Second)
+		o.StrictOrder, o.Linger = redlatch.Off, time.Millisecond+n.UpTo(o.TTL/3-time.Millisecond)
+	} else if n.OneIn(3) {
+		o.MaxHold = o.TTL/2 + n.UpTo(2*time.Second)
 	}
+	return o
+}
+
+// begin has a client take the lock once more, if there is room: mostly on the same terms.
+func (n *handling) begin() {
+	if n.room > 0 && len(n.leases) >= n.room {
+		return
+	}
+	e, o := &handledLease{of: n.partners[n.Random.IntN(2)]}, n.usual
+	if n.OneIn(3) {
+		o = n.terms()
+	}
+	e.ttl = o.TTL
 	begun := time.Now()
 	l, err := n.enter(e.of.Client, n.Ctx, o)
 	if errors.Is(err, redlatch.ErrTaken) && n.kind != "reentrant" { // a lease or a waiter is over for its client, and not yet for Redis
@@ -312,7 +320,7 @@ func (n *handling) begin() {
 		e.until = begun.Add(e.ttl * 85 / 100)
 	}
 	if o.MaxHold > 0 {
-		e.bound = begun.Add(o.MaxHold * 97 / 100)
+		e.bound, e.last = begun.Add(o.MaxHold*97/100), time.Now().Add(o.MaxHold+o.TTL)
 	}
 	e.begins(l)
 	n.leases = append(n.leases, e)
@@ -437,6 +445,7 @@ func (n *handling) look() {
 			n.Wantf(left >= promised-n.Trip() || !e.due(), "%v are left of a %s that has to be held for another %v", left, n.kind, promised)
 		}
 		n.Wantf(!e.due() || left > 0, "a %s that has to be held is not: %v", n.kind, e.Err())
+		n.Wantf(left == 0 || e.bound.IsZero() || time.Now().Before(e.last), "a %s is held that has reached its MaxHold long ago", n.kind)
 		if e.due() {
 			due++
 		}

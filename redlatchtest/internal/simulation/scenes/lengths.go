@@ -13,21 +13,27 @@ import (
 
 // What is in this file compares how long leases last with how long Redis keeps them.
 
-// reentered enters a reentrant mutex again, for less and for more time than before.
+// reentered enters a reentrant mutex again, for less and for more time than before, and no more often
+// than it may.
 func reentered(a *player) {
 	defer a.Rest(a.UpTo(time.Second))
-	name := a.scene("dead")
-	enter := func(ctx context.Context, ttl time.Duration) *redlatch.Lease {
-		l, err := a.Client.ReentrantMutex(name).With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).TryLock(ctx)
+	name, p := a.scene("dead"), a.meets(patient)
+	defer func() { _ = p.Close() }()
+	owner := redlatch.WithOwner(a.Ctx, name)
+	mutex := func(ttl time.Duration) *redlatch.ReentrantMutex {
+		return p.ReentrantMutex(name).WithDepth(3).With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off})
+	}
+	enter := func(ttl time.Duration) *redlatch.Lease {
+		l, err := mutex(ttl).TryLock(owner)
 		a.Wantf(err == nil, "entering a reentrant mutex again: %v", err)
 		return l
 	}
 	long, short := 10*time.Second+a.UpTo(10*time.Second), 2*time.Second+a.UpTo(time.Second)
-	first := enter(redlatch.WithOwner(a.Ctx, name), long)
+	first := enter(long)
 	if first == nil {
 		return
 	}
-	second := enter(redlatch.WithOwner(a.Ctx, name), short)
+	second := enter(short)
 	if second == nil {
 		_ = first.Release(context.Background())
 		return
@@ -35,8 +41,21 @@ func reentered(a *player) {
 	a.wantKept("a short entry after a long one", name, first, second)
 	switch a.Random.IntN(3) {
 	case 0:
+		if a.OneIn(2) { // and has no answer at first
+			p.cutsOffAll(sent * 3 / 2)
+			_ = first.Release(context.Background())
+			a.Rest(sent)
+		}
 		_ = first.Release(context.Background())
 		a.wantKept("the long entry is released", name, second)
+		more := []*redlatch.Lease{enter(long), enter(long)}
+		deep, err := mutex(long).TryLock(owner)
+		a.Wantf(errors.Is(err, redlatch.ErrTooDeep) || !second.Held(), "a fourth entry of three: %v", err)
+		for _, l := range append(more, deep) {
+			if l != nil {
+				_ = l.Release(context.Background())
+			}
+		}
 	case 1:
 		if adopted := a.adoptedFor(first, short); adopted != nil {
 			first = adopted
@@ -45,7 +64,7 @@ func reentered(a *player) {
 		_ = second.Release(context.Background())
 		a.wantKept("the second entry is released", name, first)
 	default:
-		third := enter(redlatch.WithOwner(a.Ctx, name), 2*long)
+		third := enter(2 * long)
 		if third != nil {
 			a.wantKept("a longer entry after a long one", name, first, second, third)
 			_ = third.Release(context.Background())
@@ -55,6 +74,85 @@ func reentered(a *player) {
 	_ = second.Release(context.Background())
 	_ = first.Release(context.Background())
 	a.Wantf(!a.Harmless() || a.kept("redlatch:"+name) == 0, "a reentrant mutex is kept when all entries are released")
+}
+
+// around has an owner inside enter again, on the same terms. The entries share what is in Redis, and each
+// lasts for as long as its own terms say. Nothing is told of an entry before it is granted.
+func around(a *player) {
+	defer a.Rest(a.UpTo(time.Second))
+	const ttl, most = 900 * time.Millisecond, 1800 * time.Millisecond
+	name, way := a.scene("dead"), a.Random.IntN(5)
+	var outer, inner *redlatch.Lease
+	granted := make(map[uint64]bool)
+	p := a.meets(func(o *redlatch.Options) {
+		if o.RequestTimeout, o.Lock.TTL = sent, ttl; way < 2 {
+			o.Lock.MaxHold = most
+		}
+		o.Hook = func(_ context.Context, e redlatch.Event) {
+			switch e.Type {
+			case redlatch.EventAttempt:
+				if outer != nil && way == 4 {
+					time.Sleep(ttl / 2) // in which the entry is extended
+				}
+			case redlatch.EventGranted:
+				granted[e.ID] = true
+			case redlatch.EventExtended, redlatch.EventLost:
+				a.Wantf(granted[e.ID], "the hook is told %s of an entry before its grant", e.Type)
+			}
+		}
+	})
+	defer func() { _ = p.Close() }()
+	k := sharables(name)[1]
+	ctx, cancel := context.WithTimeout(redlatch.WithOwner(a.Ctx, name), 10*time.Second)
+	defer cancel()
+	outer, err := k.lock(p.Client, ctx, false)
+	if err != nil {
+		return
+	}
+	begun := time.Now()
+	a.Rest(ttl*11/10 + a.UpTo(ttl*7/10)) // so the entry ends after the outer one unless that is extended with it
+	inner, err = k.lock(p.Client, ctx, false)
+	if err != nil {
+		_ = outer.Release(context.Background())
+		return
+	}
+	again := time.Now()
+	ends := func(l *redlatch.Lease, begun time.Time) {
+		<-l.Context().Done()
+		held := time.Since(begun)
+		a.Wantf(held >= most && held <= most+ttl, "an entry with the MaxHold %v ends after %v: %v", most, held, l.Err())
+	}
+	switch way {
+	case 0:
+		ends(outer, begun)
+		ends(inner, again)
+	case 1: // the outer one leads again when it may not be extended any more
+		a.Rest(most + ttl/3 + a.UpTo(ttl/4) - time.Since(begun))
+		_ = inner.Release(context.Background())
+		ends(outer, begun)
+		a.Rest(ttl/20 + 4*a.Trip())
+		a.wantFreeNow(k)
+	case 2: // one is extended to more than its TTL, and no server is reached
+		work := inner.Context()
+		err := outer.ExtendTo(ctx, 10*ttl)
+		a.Wantf(err != nil || inner.Remaining() <= ttl, "an entry lasts for %v since another was extended", inner.Remaining())
+		p.cutsOffAll(2 * ttl)
+		a.Rest(ttl + 20*time.Millisecond)
+		a.Wantf(over(work), "the context of an entry goes on that was not extended")
+	case 3: // both are released while one is extended
+		p.meets("reentrant renew", wire.AnsweredLate, sent/4)
+		releases := p.counts("reentrant release")
+		extended := waits(func() (*redlatch.Lease, error) { return nil, inner.Extend(ctx) })
+		a.Rest(a.Trip())
+		_ = outer.Release(context.Background())
+		released := waits(func() (*redlatch.Lease, error) { return nil, inner.Release(context.Background()) })
+		a.Rest(sent / 8)
+		a.Wantf(releases() == 0, "an entry is released while it is extended")
+		<-extended.ended
+		<-released.ended
+	}
+	_ = inner.Release(context.Background())
+	_ = outer.Release(context.Background())
 }
 
 // adoptedFor detaches a lease and adopts it for so long, without renewal; nil if that fails.
@@ -177,14 +275,28 @@ func acknowledged(a *player) {
 	if have == 0 {
 		return
 	}
-	slow := a.UpTo(sent / 4)
-	a.Net.Call(func() {
-		for _, l := range p.links {
-			l.Slow = slow
-		}
-	})
 	ttl := 800 * time.Millisecond
 	m = p.Mutex(name).With(redlatch.LockOptions{Replicas: 1, TTL: ttl, Renew: redlatch.Off})
+	if l, err = a.Client.Mutex(name).TryLock(a.Ctx); err == nil { // a wait, of which replicas know the lease at once
+		next := waits(func() (*redlatch.Lease, error) { return m.Lock(a.Ctx) })
+		a.Rest(ttl/4 + a.UpTo(ttl/4))
+		extends := p.counts("mutex renew")
+		_ = l.Release(context.Background())
+		<-next.ended
+		n := extends()
+		a.Wantf(n <= 1, "a lease is extended %d times for replicas that acknowledge at once", n)
+		next.release()
+	}
+	slow := 1 + a.UpTo(sent/4)
+	p.each(func(l *wire.Link) { l.Slow = slow })
+	soon, cancel := context.WithTimeout(a.Ctx, a.UpTo(slow)+2*a.Trip())
+	l, err = m.Lock(soon)
+	cancel()
+	a.Wantf(!errors.Is(err, redlatch.ErrTaken), "a wait for replicas to acknowledge what is free: %v", err)
+	if err == nil {
+		_ = l.Release(context.Background())
+	}
+	a.Rest(4 * a.Trip())
 	begun := time.Now()
 	l, err = m.TryLock(a.Ctx)
 	a.Wantf(err == nil, "an acquisition that replicas acknowledge after %v: %v", slow, err)
@@ -287,7 +399,7 @@ func sized(a *player) {
 		return err
 	}
 	kind := "semaphore"
-	if a.OneIn(2) {
+	if a.Plan.Quorum() || a.OneIn(2) {
 		kind = "slotpool"
 		try = func(c *redlatch.Client, ctx context.Context, size int, wait bool) (*redlatch.Lease, error) {
 			p := c.SlotPool(name, size, redlatch.SlotOptions{Quarantine: time.Millisecond})
@@ -302,7 +414,8 @@ func sized(a *player) {
 			return err
 		}
 	}
-	h := a.meets(patient, func(o *redlatch.Options) { o.Lock.TTL = time.Second })
+	brief := func(o *redlatch.Options) { o.Heartbeat, o.Lock.TTL = 300*time.Millisecond, time.Second }
+	h := a.meets(patient, brief)
 	defer func() { _ = h.Close() }()
 	ctx, cancel := context.WithTimeout(a.Ctx, 20*time.Second)
 	first, err := try(h.Client, ctx, 1, false)
@@ -310,12 +423,12 @@ func sized(a *player) {
 		cancel()
 		return
 	}
-	p, q := a.meets(patient), a.meets(patient)
+	p, q := a.meets(patient, brief), a.meets(patient)
 	next := sharable{kind, func(c *redlatch.Client, ctx context.Context, wait bool) (*redlatch.Lease, error) {
 		return try(c, ctx, 1, wait)
 	}}.waits(ctx, p.Client)
 	a.Rest(8 * a.Trip())
-	dies := a.OneIn(2)
+	dies := a.Plan.Quorum() || a.OneIn(2) // at a quorum, the dead are known by their silence
 	if !dies {
 		err = resize(1, 2)
 	} else if a.OneIn(2) {

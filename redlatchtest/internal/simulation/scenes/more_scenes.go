@@ -208,6 +208,40 @@ func overlabeled(a *player) {
 	a.Rest(100*time.Millisecond + a.UpTo(time.Second))
 }
 
+// namedNow has a waiter give up when another client was let in before it. The error names that client's
+// lease.
+func namedNow(a *player) {
+	defer a.Rest(a.UpTo(500 * time.Millisecond))
+	name, beat := a.scene("dead"), 200*time.Millisecond
+	kinds := sharables(name)
+	k := kinds[a.Random.IntN(len(kinds))]
+	p, q := a.meets(patient), a.meets(patient, func(o *redlatch.Options) { o.Heartbeat = beat })
+	defer func() { _ = errors.Join(p.Close(), q.Close()) }()
+	l, err := k.lock(a.Client, a.Ctx, false)
+	if err != nil {
+		return
+	}
+	next := k.waits(a.Ctx, p.Client)
+	a.Rest(8 * a.Trip())
+	ctx, giveUp := context.WithCancel(a.Ctx)
+	last := k.waits(ctx, q.Client)
+	a.Rest(8 * a.Trip())
+	_ = l.Release(context.Background())
+	<-next.ended
+	a.Rest(6*beat/5 + 8*a.Trip())
+	giveUp()
+	<-last.ended
+	if next.err == nil && next.lease.Held() {
+		owner, taken := next.lease.Owner(), (*redlatch.TakenError)(nil)
+		if k.kind == "reentrant" {
+			owner = ""
+		}
+		a.Wantf(errors.As(last.err, &taken) && taken.Owner == owner, "a waiter for a %s that %s has gives up: %v", k.kind, owner, last.err)
+	}
+	last.release()
+	next.release()
+}
+
 // refusedOwn waits, and tries, for what another goroutine of the same client has. The errors say so.
 func refusedOwn(a *player) {
 	defer a.Rest(a.UpTo(500 * time.Millisecond))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -125,25 +126,29 @@ func (a *player) neighbour() {
 }
 
 // yields has many waiters of two clients hand a mutex on, beside another library, which has it now and
-// then all the same. When the waiters are gone, a newcomer has it at once.
+// then all the same, also when the server's clock was set back. When the waiters are gone, a newcomer has
+// it at once.
 func yields(a *player) {
 	defer a.Rest(2*time.Second + a.UpTo(2*time.Second))
 	if !a.Harmless() {
 		return
 	}
-	name := a.scene("dead")
+	s, meets := a.server()
+	const name, key = "yields", "redlatch:yields"
 	o := redlatch.LockOptions{TTL: 10 * time.Second, Yield: redlatch.Yield{Every: 3, For: 60 * time.Millisecond}}
 	ctx, stop := context.WithTimeout(a.Ctx, 4*time.Second)
 	defer stop()
 	var all sync.WaitGroup
+	var served atomic.Int64
 	for range 2 {
-		p := a.meets(patient)
+		p := meets(patient)
 		defer func() { _ = p.Close() }()
 		for range 3 {
 			all.Go(func() {
 				a.Rest(a.Trip())
 				for ctx.Err() == nil {
 					if l, err := p.Mutex(name).With(o).Lock(ctx); err == nil {
+						served.Add(1)
 						a.Rest(2 * time.Millisecond)
 						_ = l.Release(context.Background())
 					}
@@ -152,17 +157,33 @@ func yields(a *player) {
 		}
 	}
 	a.Rest(200 * time.Millisecond)
-	key := "redlatch:" + name
-	begun, had := time.Now(), false
+	begun, had, yields := time.Now(), false, false
 	for !had && time.Since(begun) < 2*time.Second && a.Ctx.Err() == nil {
 		a.Rest(20 * time.Millisecond)
-		a.Net.Call(func() { had = a.At(key).Do("SET", key, "the other library", "NX", "PX", "20").Reply.Text == "OK" })
+		a.Net.Call(func() { had = s.Do("SET", key, "the other library", "NX", "PX", "20").Reply.Text == "OK" })
 	}
 	a.Wantf(had, "another library waits for a mutex whose line yields for %v", time.Since(begun))
+	for n := 0; n < 100 && !yields && ctx.Err() == nil; n++ {
+		a.Rest(5 * time.Millisecond)
+		a.Net.Call(func() {
+			if yields = s.Do("ZSCORE", "{"+key+"}:clients", "yield").Reply.Text != "" && s.Do("EXISTS", key).Reply.Int == 0; yields {
+				s.Step -= time.Hour
+			}
+		})
+	}
+	n := served.Load()
+	a.Rest(sent)
+	a.Wantf(!yields || served.Load() > n || ctx.Err() != nil, "a line that yields waits for a clock that was set back")
 	stop()
 	all.Wait()
 	a.Rest(2*o.Yield.For + 6*a.Trip()) // each waiter gives back what it was granted
-	a.wantFreeNow(sharables(name)[0])
+	p := meets(patient)
+	defer func() { _ = p.Close() }()
+	l, err := p.Mutex(name).TryLock(a.Ctx)
+	a.Wantf(err == nil, "a try of a mutex that is free, and whose line has yielded: %v", err)
+	if err == nil {
+		_ = l.Release(context.Background())
+	}
 }
 
 // fenced enters a reentrant mutex whose tokens are counted in a key of another library.

@@ -66,6 +66,15 @@ func (a *player) meetsAt(
 	return &partner{client, a.World, links}
 }
 
+// server returns a server of a scene's own, and what opens a client there.
+func (a *player) server() (s *wire.Server, meets func(changes ...func(*redlatch.Options)) *partner) {
+	a.Net.Call(func() { s = wire.NewServer(a.Net, 20) })
+	open := func(links []*wire.Link, o redlatch.Options) (*redlatch.Client, error) {
+		return redlatch.New(links[0], o)
+	}
+	return s, func(changes ...func(*redlatch.Options)) *partner { return a.meetsAt([]*wire.Server{s}, open, changes) }
+}
+
 // Close closes the client.
 func (p *partner) Close() error {
 	wire.Closing(p.links)
@@ -89,13 +98,16 @@ func (p *partner) each(f func(l *wire.Link)) {
 // counts counts the requests of a partner that contain a text, from now on until the function is
 // called that it returns.
 func (p *partner) counts(text string) func() int {
+	return p.totals(func(what string) int { return min(strings.Count(what, text), 1) })
+}
+
+// totals is counts for what a function counts in a request.
+func (p *partner) totals(of func(what string) int) func() int {
 	count := func() (n int) {
 		p.each(func(l *wire.Link) {
 			l.Records = true
 			for _, what := range l.Asked {
-				if strings.Contains(what, text) {
-					n++
-				}
+				n += of(what)
 			}
 		})
 		return n

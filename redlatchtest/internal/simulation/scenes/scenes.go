@@ -200,7 +200,8 @@ func lined(a *player) {
 	}
 	for range 2 {
 		for range 2 {
-			waiters = append(waiters, waits(func() (*redlatch.Lease, error) { return p.Mutex(name).Lock(waiting) }))
+			o := redlatch.LockOptions{MaxWait: time.Minute + a.UpTo(time.Minute)}
+			waiters = append(waiters, waits(func() (*redlatch.Lease, error) { return p.Mutex(name).With(o).Lock(waiting) }))
 		}
 		look()
 	}

@@ -190,11 +190,11 @@ func permitted(a *player) {
 }
 
 // grown changes the size of a semaphore whose permits are all held and waited for. The size stays
-// when the last holder goes, while a waiter is in line.
+// when the last holder goes, while a waiter is in line. A waiter that wants more is told at once.
 func grown(a *player) {
 	defer a.Rest(a.UpTo(2 * time.Second))
 	name := a.scene("dead")
-	p := a.meets(patient)
+	p := a.meets(patient, func(o *redlatch.Options) { o.Heartbeat = 5 * time.Second })
 	defer func() { _ = p.Close() }()
 	ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Second)
 	defer cancel()
@@ -206,6 +206,14 @@ func grown(a *player) {
 		return c.Semaphore(name, 2).Acquire(ctx, 2)
 	}}.waits(ctx, p.Client)
 	a.Rest(8 * a.Trip())
+	if a.OneIn(2) {
+		_, err := a.Client.Semaphore(name, 2).Resize(ctx, 1)
+		told := next.within(a, 4*a.Trip()) && errors.Is(next.err, redlatch.ErrWrongKind)
+		a.Wantf(told || err != nil || !l.Held(), "a wait for more permits than there are now: %v", next.err)
+		_ = l.Release(context.Background())
+		next.release()
+		return
+	}
 	larger, err := a.Client.Semaphore(name, 2).Resize(ctx, 3)
 	held := l.Held() && err == nil
 	_ = l.Release(context.Background())

@@ -112,6 +112,44 @@ func cutShort(a *player) {
 	a.wantFreeNow(k)
 }
 
+// recalled has the connections of a client break again and again, and its releases of what it had before
+// get lost. They are sent once more, and those of a lease that has run out are not.
+func recalled(a *player) {
+	defer a.Rest(a.UpTo(time.Second))
+	name := a.scene("dead")
+	kinds := sharables(name)
+	k := kinds[a.Random.IntN(len(kinds))]
+	p := a.meets(patient)
+	defer func() { _ = p.Close() }()
+	if l, w := a.line(sharables(name + "-heard")[0], p, a.Ctx); l != nil { // so that it listens
+		defer w.release()
+		defer func() { _ = l.Release(context.Background()) }()
+	}
+	l, err := k.lock(p.Client, a.Ctx, false)
+	if err != nil {
+		return
+	}
+	_ = l.Release(context.Background())
+	again := "release redlatch:" + name + " "
+	sends := p.totals(func(what string) int { return strings.Count(what, again) })
+	for range 4 {
+		p.each(func(l *wire.Link) {
+			for range 8 {
+				l.Mishaps = append(l.Mishaps, &wire.Mishap{Text: again, How: wire.RequestLost})
+			}
+			l.Cut()
+		})
+		a.Rest(sent/2 + 8*a.Trip())
+	}
+	n := sends()
+	a.Wantf(n > 0 || a.Plan.Cluster, "a client whose connections broke does not release again what it had before")
+	p.spare()
+	a.Rest(3 * sent)
+	n = sends() - n
+	a.Wantf(n <= 2, "%d releases of one lease are sent after an outage", n)
+	a.wantFreeNow(k)
+}
+
 // emptied has the server forget a line. Its waiters ask for their places again, and have them though
 // others have filled the line.
 func emptied(a *player) {
@@ -156,14 +194,10 @@ func filled(a *player) {
 		a.Rest(time.Second)
 		return
 	}
-	servers := make([]*wire.Server, 1)
-	a.Net.Call(func() { servers[0] = wire.NewServer(a.Net, 20) })
-	open := func(links []*wire.Link, o redlatch.Options) (*redlatch.Client, error) {
-		return redlatch.New(links[0], o)
-	}
-	p := a.meetsAt(servers, open, []func(*redlatch.Options){patient})
+	s, meets := a.server()
+	p := meets(patient)
 	defer func() { _ = p.Close() }()
-	refuse := func(why memory.Refusal) { a.Net.Call(func() { servers[0].Refuse(why) }) }
+	refuse := func(why memory.Refusal) { a.Net.Call(func() { s.Refuse(why) }) }
 	for _, k := range sharables("filled") {
 		l, err := k.lock(p.Client, a.Ctx, false)
 		if err != nil {
@@ -175,7 +209,7 @@ func filled(a *player) {
 		a.Wantf(err == nil, "an extend of a %s at a full server: %v", k.kind, err)
 		if a.OneIn(2) {
 			refuse([]memory.Refusal{memory.DiskFull, memory.ReadOnly}[a.Random.IntN(2)])
-			a.Net.Call(func() { a.Net.After(sent/6, func() { servers[0].Refuse(memory.Serves) }) })
+			a.Net.Call(func() { a.Net.After(sent/6, func() { s.Refuse(memory.Serves) }) })
 		}
 		err = l.Release(context.Background())
 		a.Wantf(err == nil, "a release of a %s at a server that does not write: %v", k.kind, err)
@@ -187,7 +221,7 @@ func filled(a *player) {
 			_ = again.Release(context.Background())
 			a.Rest(2 * time.Millisecond)
 		}
-		a.Net.Call(func() { servers[0].Flush() }) // the next kind has the same name
+		a.Net.Call(s.Flush) // the next kind has the same name
 	}
 	ran, err := p.Job("filled", redlatch.JobOptions{Window: time.Second}).Do(a.Ctx, func(context.Context, *redlatch.Lease) error {
 		refuse(memory.Full)

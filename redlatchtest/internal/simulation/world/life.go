@@ -121,6 +121,7 @@ func (l *life) live(span time.Duration) {
 	case <-time.After(span):
 	}
 	l.die()
+	defer time.AfterFunc(10*time.Minute, func() { panic("client " + l.Name + " does not come to an end") }).Stop()
 	patient := !l.isDead() && l.random.IntN(2) == 0
 	if patient {
 		actors.Wait() // and then close; else close first
