@@ -110,8 +110,8 @@ func forgetful(a *player) {
 	a.Wantf(false, "a %s that a node forgot is not free when its lease is over", k.kind)
 }
 
-// evenly has a lock at three of four nodes: a bare majority. A client that hears two of those last, or
-// not, says that the lock is taken, or that too few nodes are reached.
+// evenly has a lock at three of four nodes: a bare majority. A client that hears one of those last
+// says that the lock is taken; one that does not hear two nodes, that too few are reached.
 func evenly(a *player) {
 	defer a.Rest(a.UpTo(2 * time.Second))
 	if a.Plan.Harm != world.Calm {

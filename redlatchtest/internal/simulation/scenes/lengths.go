@@ -76,8 +76,8 @@ func reentered(a *player) {
 	a.Wantf(!a.Harmless() || a.kept("redlatch:"+name) == 0, "a reentrant mutex is kept when all entries are released")
 }
 
-// around has an owner inside enter again, on the same terms. The entries share what is in Redis, and each
-// lasts for as long as its own terms say. Nothing is told of an entry before it is granted.
+// around has an owner inside enter again, on the same terms. The entries share what is in Redis, and
+// each lasts for as long as its own terms say. Nothing is told of an entry before it is granted.
 func around(a *player) {
 	defer a.Rest(a.UpTo(time.Second))
 	const ttl, most = 900 * time.Millisecond, 1800 * time.Millisecond
@@ -256,28 +256,25 @@ func bounds(a *player) {
 	_ = l.Release(context.Background())
 }
 
-// acknowledged acquires with replicas that are slow, or too few.
+// acknowledged acquires at a server of its own with replicas that are slow, or too few.
 func acknowledged(a *player) {
 	defer a.Rest(a.UpTo(time.Second))
-	name := a.scene("dead")
-	have := a.Plan.Replicas
-	p := a.meets(patient)
-	defer func() { _ = p.Close() }()
+	const name, have, ttl = "acknowledged", 2, 800 * time.Millisecond
+	s, meets := a.server()
+	a.Net.Call(func() { s.Replicas = have })
+	p, other := meets(patient), meets(patient)
+	defer func() { _ = errors.Join(p.Close(), other.Close()) }()
 	m := p.Mutex(name).With(redlatch.LockOptions{Replicas: have + 1})
 	l, err := world.Either(a.OneIn(2), m.Lock, m.TryLock)(a.Ctx)
-	a.Alwaysf(err != nil, "%d replicas are asked for, of %d", have+1, have)
 	a.Wantf(errors.Is(err, redlatch.ErrNotReplicated), "an acquisition with %d replicas of %d: %v", have+1, have, err)
 	if err == nil {
 		_ = l.Release(context.Background())
 	}
 	a.Rest(sent)
-	a.wantFreeNow(a.kinds(name)[0])
-	if have == 0 {
-		return
-	}
-	ttl := 800 * time.Millisecond
 	m = p.Mutex(name).With(redlatch.LockOptions{Replicas: 1, TTL: ttl, Renew: redlatch.Off})
-	if l, err = a.Client.Mutex(name).TryLock(a.Ctx); err == nil { // a wait, of which replicas know the lease at once
+	l, err = other.Mutex(name).TryLock(a.Ctx)
+	a.Wantf(err == nil, "a try of what too few replicas acknowledged: %v", err)
+	if err == nil { // a wait, of which replicas know the lease at once
 		next := waits(func() (*redlatch.Lease, error) { return m.Lock(a.Ctx) })
 		a.Rest(ttl/4 + a.UpTo(ttl/4))
 		extends := p.counts("mutex renew")

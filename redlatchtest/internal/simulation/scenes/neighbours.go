@@ -125,9 +125,9 @@ func (a *player) neighbour() {
 	})
 }
 
-// yields has many waiters of two clients hand a mutex on, beside another library, which has it now and
-// then all the same, also when the server's clock was set back. When the waiters are gone, a newcomer has
-// it at once.
+// yields has many waiters of two clients hand a mutex on, beside another library, which has it now
+// and then all the same. They do not wait for a clock that is set back. When they are gone, a newcomer
+// has it at once.
 func yields(a *player) {
 	defer a.Rest(2*time.Second + a.UpTo(2*time.Second))
 	if !a.Harmless() {

@@ -112,8 +112,8 @@ func cutShort(a *player) {
 	a.wantFreeNow(k)
 }
 
-// recalled has the connections of a client break again and again, and its releases of what it had before
-// get lost. They are sent once more, and those of a lease that has run out are not.
+// recalled has the connections of a client break again and again, while the releases get lost that it
+// sends again of what it had before. They do not pile up.
 func recalled(a *player) {
 	defer a.Rest(a.UpTo(time.Second))
 	name := a.scene("dead")
@@ -156,12 +156,9 @@ func emptied(a *player) {
 	defer a.Rest(a.UpTo(2 * time.Second))
 	name := a.scene("dead")
 	k := sharables(name)[a.Random.IntN(5)]
-	beat := func(o *redlatch.Options) { o.Heartbeat, o.Lock.MaxWaiters = 300*time.Millisecond, 1 }
-	p, q := a.meets(patient, beat), a.meets(patient, beat)
-	defer func() {
-		_ = p.Close()
-		_ = q.Close()
-	}()
+	beat := func(o *redlatch.Options) { o.Heartbeat = 300 * time.Millisecond }
+	p, q := a.meets(patient, beat, func(o *redlatch.Options) { o.Lock.MaxWaiters = 1 }), a.meets(patient, beat)
+	defer func() { _ = errors.Join(p.Close(), q.Close()) }()
 	ctx, cancel := context.WithTimeout(a.Ctx, 10*time.Second)
 	defer cancel()
 	p.meets("\t", wire.ReplyLost, 0) // so that it is asked for twice, and there is room for one
