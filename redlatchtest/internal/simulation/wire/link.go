@@ -215,6 +215,9 @@ func (l *Link) EvalReplicated(ctx context.Context, call conn.Call, n int, wait t
 			acks = 0
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return conn.Result{Err: err}, 0
+	}
 	return result, acks
 }
 
