@@ -80,7 +80,7 @@ func reentered(a *player) {
 // each lasts for as long as its own terms say. Nothing is told of an entry before it is granted.
 func around(a *player) {
 	defer a.Rest(a.UpTo(time.Second))
-	const ttl, most = 900 * time.Millisecond, 1800 * time.Millisecond
+	const ttl, most = 500 * time.Millisecond, time.Second
 	name, way := a.scene("dead"), a.Random.IntN(5)
 	var outer, inner *redlatch.Lease
 	granted := make(map[uint64]bool)
