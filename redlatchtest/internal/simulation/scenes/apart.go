@@ -2,6 +2,7 @@ package scenes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -68,10 +69,7 @@ func surveyed(a *player) {
 	k := kinds[a.Random.IntN(len(kinds))]
 	beat := func(o *redlatch.Options) { o.Heartbeat, o.Journal.Off = 300*time.Millisecond, false }
 	holder, p := a.meets(patient, beat), a.meets(patient, beat)
-	defer func() {
-		_ = holder.Close()
-		_ = p.Close()
-	}()
+	defer func() { _ = errors.Join(holder.Close(), p.Close()) }()
 	l, err := k.lock(holder.Client, a.Ctx, false)
 	if err != nil {
 		return

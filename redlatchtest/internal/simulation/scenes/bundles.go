@@ -51,10 +51,7 @@ func bundled(a *player) {
 		b.hold = 500 * time.Millisecond
 	}
 	p, other := a.meets(func(o *redlatch.Options) { o.Lock.MinHold = b.hold }), a.meets(patient)
-	defer func() {
-		_ = p.Close()
-		_ = other.Close()
-	}()
+	defer func() { _ = errors.Join(p.Close(), other.Close()) }()
 	ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Second)
 	defer cancel()
 	b.prepare(ctx, other)

@@ -24,11 +24,7 @@ func succeeds(a *player) {
 	}
 	brief := func(o *redlatch.Options) { o.Lock.TTL = ttl }
 	holder, p, q := a.meets(brief), a.meets(brief), a.meets(slow)
-	defer func() {
-		_ = holder.Close()
-		_ = p.Close()
-		_ = q.Close()
-	}()
+	defer func() { _ = errors.Join(holder.Close(), p.Close(), q.Close()) }()
 	if _, err := k.lock(holder.Client, a.Ctx, false); err != nil {
 		return
 	}

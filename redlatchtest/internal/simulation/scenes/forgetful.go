@@ -70,10 +70,7 @@ func forgetful(a *player) {
 	old := a.copyOf(nodes[0])
 	const ttl = 5 * time.Second
 	holder, next := nodes.meets(a, lasting(ttl)), nodes.meets(a, lasting(time.Second))
-	defer func() {
-		_ = holder.Close()
-		_ = next.Close()
-	}()
+	defer func() { _ = errors.Join(holder.Close(), next.Close()) }()
 	holder.cutsOff(2, time.Minute)
 	k := a.kindsOver(a.scene("dead"))
 	l, err := k.lock(holder.Client, a.Ctx, false)
@@ -177,10 +174,7 @@ func (a *player) rollingRestart(nodes quorum) {
 func (a *player) foundedByTwo() {
 	nodes := a.nodes(5)
 	founder, next := nodes.meets(a, lasting(time.Second)), nodes.meets(a, lasting(time.Second))
-	defer func() {
-		_ = founder.Close()
-		_ = next.Close()
-	}()
+	defer func() { _ = errors.Join(founder.Close(), next.Close()) }()
 	a.Net.Call(func() {
 		for _, l := range founder.links[2:] {
 			for range 40 {
@@ -213,10 +207,7 @@ func (a *player) foundedByTwo() {
 // node that never knew the token, are behind. The next token is larger all the same.
 func (a *player) countsOn(nodes quorum) {
 	first, second := nodes.meets(a, lasting(time.Second)), nodes.meets(a, lasting(time.Second))
-	defer func() {
-		_ = first.Close()
-		_ = second.Close()
-	}()
+	defer func() { _ = errors.Join(first.Close(), second.Close()) }()
 	first.cutsOff(2, time.Minute)
 	name, kind := a.scene("dead"), a.Random.IntN(3)
 	k := quorumKinds(name)[kind]

@@ -22,10 +22,7 @@ func relayed(a *player) {
 	name := a.scene("dead")
 	k := sharables(name)[0]
 	p, q := a.meets(patient), a.meets(patient)
-	defer func() {
-		_ = p.Close()
-		_ = q.Close()
-	}()
+	defer func() { _ = errors.Join(p.Close(), q.Close()) }()
 	l, err := k.lock(a.Client, a.Ctx, false)
 	if err != nil {
 		return
@@ -81,11 +78,7 @@ func crammed(a *player) {
 	}
 	k := sharables(a.scene("dead"))[0]
 	p, q, r := a.meets(patient), a.meets(patient), a.meets(patient)
-	defer func() {
-		_ = p.Close()
-		_ = q.Close()
-		_ = r.Close()
-	}()
+	defer func() { _ = errors.Join(p.Close(), q.Close(), r.Close()) }()
 	ctx, cancel := context.WithTimeout(a.Ctx, 10*time.Second)
 	defer cancel()
 	l, err := k.lock(a.Client, ctx, false)
@@ -270,10 +263,7 @@ func joined(a *player) {
 		o.Lock.TTL = 20 * time.Second
 	}
 	p, q := a.meets(beat), a.meets(beat)
-	defer func() {
-		_ = p.Close()
-		_ = q.Close()
-	}()
+	defer func() { _ = errors.Join(p.Close(), q.Close()) }()
 	ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Second)
 	defer cancel()
 	k := sharables(name)[1]
