@@ -85,13 +85,13 @@ func around(a *player) {
 	var outer, inner *redlatch.Lease
 	granted := make(map[uint64]bool)
 	p := a.meets(func(o *redlatch.Options) {
-		if o.RequestTimeout, o.Lock.TTL = sent, ttl; way < 2 {
+		if o.RequestTimeout, o.Lock.TTL = sent, ttl; way < 3 {
 			o.Lock.MaxHold = most
 		}
 		o.Hook = func(_ context.Context, e redlatch.Event) {
 			switch e.Type {
 			case redlatch.EventAttempt:
-				if outer != nil && way == 4 {
+				if outer != nil && way == 1 {
 					time.Sleep(ttl / 2) // in which the entry is extended
 				}
 			case redlatch.EventGranted:
@@ -110,36 +110,36 @@ func around(a *player) {
 		return
 	}
 	begun := time.Now()
-	a.Rest(ttl*11/10 + a.UpTo(ttl*7/10)) // so the entry ends after the outer one unless that is extended with it
+	a.Rest(ttl*11/10 + a.UpTo(ttl*7/10)) // so that the outer entry ends before
+	again := time.Now()
 	inner, err = k.lock(p.Client, ctx, false)
 	if err != nil {
 		_ = outer.Release(context.Background())
 		return
 	}
-	again := time.Now()
 	ends := func(l *redlatch.Lease, begun time.Time) {
 		<-l.Context().Done()
 		held := time.Since(begun)
-		a.Wantf(held >= most && held <= most+ttl, "an entry with the MaxHold %v ends after %v: %v", most, held, l.Err())
+		a.Wantf(held >= most && held <= most+ttl+2*a.Trip(), "an entry with the MaxHold %v ends after %v: %v", most, held, l.Err())
 	}
 	switch way {
-	case 0:
+	case 0, 1:
 		ends(outer, begun)
 		ends(inner, again)
-	case 1: // the outer one leads again when it may not be extended any more
+	case 2: // the outer one leads again when it may not be extended any more
 		a.Rest(most + ttl/3 + a.UpTo(ttl/4) - time.Since(begun))
 		_ = inner.Release(context.Background())
 		ends(outer, begun)
 		a.Rest(ttl/20 + 4*a.Trip())
 		a.wantFreeNow(k)
-	case 2: // one is extended to more than its TTL, and no server is reached
+	case 3: // one is extended to more than its TTL, and no server is reached
 		work := inner.Context()
 		err := outer.ExtendTo(ctx, 10*ttl)
 		a.Wantf(err != nil || inner.Remaining() <= ttl, "an entry lasts for %v since another was extended", inner.Remaining())
 		p.cutsOffAll(2 * ttl)
 		a.Rest(ttl + 20*time.Millisecond)
 		a.Wantf(over(work), "the context of an entry goes on that was not extended")
-	case 3: // both are released while one is extended
+	default: // both are released while one is extended
 		p.meets("reentrant renew", wire.AnsweredLate, sent/4)
 		releases := p.counts("reentrant release")
 		extended := waits(func() (*redlatch.Lease, error) { return nil, inner.Extend(ctx) })

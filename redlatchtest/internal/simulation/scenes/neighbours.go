@@ -176,7 +176,7 @@ func yields(a *player) {
 	a.Wantf(!yields || served.Load() > n || ctx.Err() != nil, "a line that yields waits for a clock that was set back")
 	stop()
 	all.Wait()
-	a.Rest(2*o.Yield.For + sent/2) // each waiter gives back what it was granted, or asked for when it gave up
+	a.Rest(2*o.Yield.For + sent/2) // each waiter gives back what it asked for
 	p := meets(patient)
 	defer func() { _ = p.Close() }()
 	l, err := p.Mutex(name).TryLock(a.Ctx)
