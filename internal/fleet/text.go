@@ -308,13 +308,13 @@ func beyond(kind string, h redlatch.Holder) (label, text string) {
 }
 
 // Mute returns the kinds for which fewer than a majority of the nodes vote, though some client has used
-// them.
+// them. Nodes that have rested count: they vote when a client next asks.
 func Mute(nodes []redlatch.NodeInfo) (kinds []string) {
 	used, votes := make(map[string]bool), make(map[string]int)
 	for _, n := range nodes {
 		for _, v := range n.Votes {
 			used[v.Kind] = used[v.Kind] || v.State != redlatch.NodeNew
-			if v.State == redlatch.NodeVotes {
+			if v.State == redlatch.NodeVotes || v.State == redlatch.NodeRested {
 				votes[v.Kind]++
 			}
 		}

@@ -148,7 +148,7 @@ class Mutex:
                     return Lease(self, owner, token, sent, False)
                 arrival = int(reply[3])
                 waiting()
-                lease = self._wait(owner, ticket, messages, sent, reply[6], self._pause(reply[4] == 1, reply[1], reply[2]))
+                lease = self._wait(owner, ticket, messages, sent, reply[6], self._pause(reply[4] > 0, reply[1], reply[2]))
                 if lease:
                     return lease
             finally:

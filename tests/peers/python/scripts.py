@@ -3,8 +3,8 @@
 import json
 import pathlib
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LUA = ROOT / "internal" / "script" / "lua"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+LUA = ROOT / "internal" / "protocol" / "script" / "lua"
 VECTORS = ROOT / "docs" / "vectors"
 SOURCES = json.loads((VECTORS / "scripts.json").read_text())
 

@@ -96,9 +96,12 @@ func newRootCommand(a *app.App, typed []string) (root *cobra.Command, started *b
 			}
 			return cmd.Help()
 		},
-		PersistentPreRun: func(*cobra.Command, []string) { *started = true },
-		SilenceErrors:    true,
-		SilenceUsage:     true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			*started = true
+			return app.CheckBounds(cmd.Flags())
+		},
+		SilenceErrors: true,
+		SilenceUsage:  true,
 	}
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)

@@ -233,7 +233,7 @@ func (v *visit) locks(ctx context.Context) {
 		case errors.Is(err, redlatch.ErrInvalid):
 			v.report(Finding{"", "locks", Fault, clean(err), ""})
 		case len(v.URLs) > 1:
-			v.report(Finding{"", "votes", Fault, fmt.Sprintf("most of the %d nodes cannot be reached", len(v.URLs)), "nothing can be acquired: start the nodes that are down"})
+			v.report(Finding{"", "votes", Fault, fmt.Sprintf("most of the %d nodes cannot be reached", len(v.URLs)), "nothing can be acquired from here: see what is said of each node"})
 		}
 		return // why a server cannot be reached has been told
 	}

@@ -84,7 +84,7 @@ func do(ctx context.Context, c rueidis.Client, args ...string) (string, error) {
 
 // each calls f for every key under a prefix.
 func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client, key string) error) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute) // for some ten million keys a few milliseconds away
 	defer cancel()
 	for _, c := range a.clients {
 		// Siblings of a key begin with a brace: {prefix name}:fence.

@@ -94,7 +94,7 @@ end
 local function ask_keeper(occupant)
   local me, keeper = string.match(owner, '^rl%-(%w+)%-'), string.match(occupant, '^rl%-(%w+)%-.*~$')
   if KIND ~= 'mutex' or not me or not keeper or me == keeper or string.find(ticket, '^[ST]') then return false end
-  redis.pcall('PUBLISH', string.gsub(address, me, keeper), 'asked\t0\t' .. occupant)
+  redis.pcall('PUBLISH', string.gsub(address, '^(.*)' .. me, '%1' .. keeper), 'asked\t0\t' .. occupant)
   return true
 end
 

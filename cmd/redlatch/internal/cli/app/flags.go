@@ -69,7 +69,7 @@ func AtLeast[T cmp.Ordered](flags *pflag.FlagSet, flag string, value *T, low T) 
 	})
 }
 
-// bound has the value of a flag checked when it is set.
+// bound has the value of a flag checked by [CheckBounds].
 func bound(flags *pflag.FlagSet, flag string, check func() error) {
 	f := flags.Lookup(flag)
 	f.Value = bounded{f.Value, check}
@@ -83,8 +83,16 @@ type bounded struct {
 	check func() error
 }
 
-// Set implements [pflag.Value].
-func (b bounded) Set(text string) error { return cmp.Or(b.Value.Set(text), b.check()) }
+// CheckBounds refuses flags that are out of bounds. It runs when all flags are known: --json and --help
+// may come later on the command line, and so may another value of the same flag.
+func CheckBounds(typed *pflag.FlagSet) (err error) {
+	typed.Visit(func(f *pflag.Flag) {
+		if b, ok := f.Value.(bounded); ok {
+			err = cmp.Or(err, b.check())
+		}
+	})
+	return err
+}
 
 // The bounds of --ttl and --min-hold, which are those of the library.
 const (

@@ -16,9 +16,10 @@ import (
 func newInspectCommand(a *app.App) *cobra.Command {
 	var free int
 	cmd := app.Command("inspect", app.OneName, func(cmd *cobra.Command, args []string) error {
-		return connect(cmd.Context(), a, func(client *redlatch.Client) error {
+		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
 			info, err := client.Inspect(cmd.Context(), args[0])
 			if err == nil {
+				warnOfVotes(cmd.Context(), a, client, info.Kind)
 				err = inspect(a, info)
 			}
 			if err == nil && free != 0 && fleet.NewLock(info, time.Time{}).Holding() == 0 {

@@ -38,7 +38,8 @@ func newListCommand(a *app.App) *cobra.Command {
 		if err := l.check(cmd.Flags()); err != nil {
 			return err
 		}
-		return connect(cmd.Context(), a, func(client *redlatch.Client) error {
+		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
+			warnOfVotes(cmd.Context(), a, client, "")
 			if l.deadlocks {
 				return listDeadlocks(cmd.Context(), a, client, l)
 			}
