@@ -3,8 +3,10 @@ package peers
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -284,6 +286,19 @@ func startPython(t *testing.T, s *redistest.Server, program string, args ...stri
 	needForeign(t, lacksRedisPy)
 	host, port, _ := strings.Cut(s.Addr(), ":")
 	return startForeign(t, append([]string{debianPython, "-B", "python/" + program, host, port}, args...)...)
+}
+
+// TestPythonFindsTheScripts: the client in Python puts every script together, also where no package of
+// Python is installed that the other tests need.
+func TestPythonFindsTheScripts(t *testing.T) {
+	t.Parallel()
+	python := exec.Command(debianPython, "-B", "-c", "import scripts; print(all(scripts.text(name) for name in scripts.SOURCES))")
+	python.Dir = "python"
+	out, err := python.CombinedOutput()
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("%s is not installed", debianPython)
+	}
+	check.That(t, err == nil && string(out) == "True\n", "the scripts in Python: %v\n%s", err, out)
 }
 
 // TestPythonRunsTheVectors: every vector, read by a program that shares no code with redlatch.
