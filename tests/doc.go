@@ -1,6 +1,6 @@
-// Package tests tries redlatch from outside, on real redis-server processes, with what can go wrong
-// going wrong: replies that are lost or late, subscriptions that drop, processes that are killed or
-// suspended, servers that hang, restart empty or refuse.
+// Package tests tries redlatch from outside, on real redis-server processes and on servers in memory,
+// with what can go wrong going wrong: replies that are lost or late, subscriptions that drop, processes
+// that are killed or suspended, servers that hang, restart empty or refuse.
 //
 // It is a module of its own, so that what only tests need stays out of the go.mod of its users.
 //
@@ -17,7 +17,7 @@
 //	fencing      guards that refuse late writes: in SQL databases and Redis
 //	peers        other libraries, other languages, no library
 //	mutants      known breaks of the code, and the tests that must notice
-//	internal     what they share: help, wire, trial, worker, suite
+//	internal     what they share: help, wire, trial, worker, memory, suite
 //
 // # Running
 //

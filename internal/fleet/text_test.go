@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -103,5 +104,25 @@ func TestReleaseCommand(t *testing.T) {
 	} {
 		l := NewLock(redlatch.LockInfo{Name: c.name, Key: c.key}, time.Time{})
 		check.Equal(t, ReleaseCommand(l, redlatch.Holder{Owner: c.owner}), c.want, "ReleaseCommand")
+	}
+}
+
+// TestTooFewVotes: kinds are told that some client has used and most nodes have no vote for. A node that
+// has rested votes when it is next asked.
+func TestTooFewVotes(t *testing.T) {
+	node := func(mutex, job redlatch.NodeState) redlatch.NodeInfo {
+		return redlatch.NodeInfo{Votes: []redlatch.NodeVote{{Kind: "mutex", State: mutex}, {Kind: "job", State: job}}}
+	}
+	for _, c := range []struct {
+		nodes []redlatch.NodeInfo
+		want  []string
+	}{
+		{[]redlatch.NodeInfo{node("votes", "new"), node("rested", "new"), node("forgot", "new")}, nil},
+		{[]redlatch.NodeInfo{node("votes", "new"), node("rests", "forgot"), node("votes", "new")}, []string{"job"}},
+		{[]redlatch.NodeInfo{node("votes", "votes"), node("forgot", "votes"), {}}, []string{"mutex"}},
+	} {
+		if got := Mute(c.nodes); !slices.Equal(got, c.want) {
+			t.Errorf("Mute of %v = %v, want %v", c.nodes, got, c.want)
+		}
 	}
 }

@@ -286,6 +286,48 @@ func TestStragglerAfterALoss(t *testing.T) {
 	})
 }
 
+// tardy is a connection that answers an acquisition that is sent for the third time, late, and no extend.
+type tardy struct {
+	conn.Conn
+	acquires atomic.Int64
+}
+
+// Eval implements [conn.Conn].
+func (c *tardy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if wire.Runs(calls, "renew") || wire.Runs(calls, "acquire") && c.acquires.Add(1) < 3 {
+		<-ctx.Done()
+		return wire.Failing(len(calls), ctx.Err())
+	}
+	results := c.Conn.Eval(ctx, calls...)
+	if wire.Runs(calls, "acquire") {
+		time.Sleep(900 * time.Millisecond)
+	}
+	return results
+}
+
+// EvalReplicated implements [conn.Replicated]: nothing comes back.
+func (c *tardy) EvalReplicated(ctx context.Context, _ conn.Call, _ int, _ time.Duration) (conn.Result, int) {
+	<-ctx.Done()
+	return conn.Result{Err: ctx.Err()}, 0
+}
+
+// TestTryEndsInTime: a try is answered late, and its grant is extended, since little is left of it, or since
+// replicas have to acknowledge it. Both requests together take no longer than one may.
+func TestTryEndsInTime(t *testing.T) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		for _, replicas := range []int{0, 1} {
+			c := wire.Wrap(t, &tardy{Conn: s.Conn()}, redlatch.Options{
+				RequestTimeout: 3 * time.Second, Lock: redlatch.LockOptions{TTL: 2 * time.Second, Renew: redlatch.Off, Replicas: replicas},
+			})
+			start := time.Now()
+			_, err := kindtest.Locks(c, "")[kind].Try(t.Context())
+			check.Error(t, "a try", err, redlatch.ErrUnreachable)
+			check.That(t, time.Since(start) <= 4*time.Second, "with %d replicas it ended after %v", replicas, time.Since(start))
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
 // TestTryHasItsTimeForEachName: replicas acknowledge one of many names after the other; and a lock is
 // taken by force after a look at it. Each request is answered in time, all together take longer than one
 // may.

@@ -109,3 +109,19 @@ func TestWordToAskDuringAPoll(t *testing.T) {
 	locktest.Release(t, l)
 	locktest.Release(t, help.Await(t, result))
 }
+
+// TestWaitingWithoutPubSub has users who may use every key and command but no channel, as on servers that
+// offer no publish/subscribe (asynq#1095).
+func TestWaitingWithoutPubSub(t *testing.T) {
+	t.Parallel()
+	redistest.Needs(t, "right to a channel that could be withheld")
+	s := redistest.Start(t)
+	s.Do("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
+	url := "redis://deaf:secret@" + s.Addr()
+	held := locktest.Lock(t, locktest.Open(t, url, help.Sluggish()).Mutex("a"))
+	waits := help.GoLock(t.Context(), locktest.Open(t, url, help.Sluggish()).Mutex("a"))
+	locktest.InLine(t, s, "a", 1)
+	locktest.Release(t, held)
+	locktest.Release(t, help.Await(t, waits))
+	help.AwaitFree(t, s, "a")
+}

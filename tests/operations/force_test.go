@@ -101,8 +101,11 @@ func TestForcedLossTellsByWhom(t *testing.T) {
 			time.Sleep(time.Second) // until the holder has a record
 			check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: l.Owner(), Reason: reason})))
 			owner := wantForced(t, c.findOut(l), reason)
+			next := help.Enter(t, help.LockOf(admin, kind))
 			again := check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: owner}))
 			check.Error(t, "the same command once more, which must not hit the next holder", again, redlatch.ErrNotHeld)
+			check.OK(t, "the next holder's Extend", next.Extend(t.Context()))
+			locktest.Release(t, next)
 			info, err := admin.Inspect(t.Context(), l.Name())
 			if f := info.Forced; err != nil || f == nil || f.Owner != owner || f.By.Program != "operator" || f.Reason != reason || f.From.PID == 0 {
 				t.Errorf("%s: Inspect tells of %+v, %v, want who took it from %s", way, f, err, owner)

@@ -211,6 +211,13 @@ func mutexSteps() []vectorStep {
 		x.Queue():   vector.Of("zset", []any{[]any{"Ayield\tyield\t5000\t\t", "0"}}, 3_590_000),
 		x.Clients(): vector.Of("zset", []any{[]any{"yield", "${ms:5000}"}}, 3_590_000),
 	}
+	sharded := func(anyway bool) vector.State { // B waits at a sharded channel that nobody hears
+		ticket := script.Ticket{Kind: k.Name, Address: x.Grants("B"), TTL: vectorTTL, Owner: b, Sharded: true, Anyway: anyway}
+		state := held(a)
+		state[x.Queue()] = vector.Of("zset", []any{[]any{ticket.String(), "${us:-4000000}"}}, 3_590_000)
+		state[x.Clients()] = vector.Of("zset", []any{[]any{x.Grants("B"), "${ms:50000}"}}, 3_590_000)
+		return state
+	}
 	both := []string{vectorAddress("B"), vectorAddress("C")}
 	steps := []vectorStep{
 		{name: "a token is larger than the last, whatever the clock says", call: get(x, "A", "", 0), before: fence},
@@ -221,6 +228,8 @@ func mutexSteps() []vectorStep {
 			call: k.Await(x, vectorAddress("B"), vectorLive, vectorFence, []string{vectorTicket(k, "B", "")}),
 		},
 		{name: "a lease has expired: the first in line comes before a newcomer", call: get(x, "C", "", 0), listening: both, before: line(vector.State{}, "B")},
+		{name: "a waiter is not heard at its sharded channel: it is dropped", call: release(a), before: sharded(false)},
+		{name: "it may listen at another node: it is granted", call: release(a), before: sharded(true)},
 		{name: "the first in line is dead: the second is granted", call: release(a), listening: []string{vectorAddress("C")}, before: line(held(a), "B", "C")},
 		{
 			name: "a lease that expires before a third of the TTL: the next in line is told when to ask", listening: both,
@@ -375,11 +384,19 @@ func rwmutexSteps() []vectorStep {
 	get := func(n uint64, param string) conn.Call {
 		return k.Acquire(set, script.Request{Owner: script.Owner("A", n), TTL: vectorTTL, Param: param, FenceTTL: vectorFence, LiveFor: vectorLive})
 	}
+	readers := vector.State{ // A reads, and C waits to write
+		set.State():   vector.Of("zset", []any{[]any{"rwmutex\t", "-1"}, []any{"rl-A-1", "${ms:20000}"}}, 20_000),
+		inside:        vector.Of("hash", []any{[]any{"rl-A-1", "${us:-1000000}\t0\tr"}}, 20_000),
+		set.Fence():   vector.Of("string", "${us:-1000000}", 600_000_000),
+		set.Queue():   vector.Of("zset", []any{[]any{vectorTicket(k, "C", "w"), "${us:-500000}"}}, 3_590_000),
+		set.Clients(): vector.Of("zset", []any{[]any{vectorAddress("C"), "${ms:50000}"}}, 3_590_000),
+	}
 	steps := []vectorStep{
 		{name: "read", call: get(1, "r"), before: empty},
 		{name: "read beside", call: get(2, "r")},
 		{name: "write", call: get(3, "w")},
 		{name: "write, as a reader", call: get(4, "wrl-A-1")},
+		{name: "read again, past a writer in line", call: get(8, "rrl-A-1"), before: readers, listening: []string{vectorAddress("C")}},
 		{name: "a writer", call: get(5, "w"), before: empty},
 		{name: "read beside a writer", call: get(8, "r")},
 		{name: "downgrade", call: get(6, "drl-A-5")},

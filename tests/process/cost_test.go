@@ -242,3 +242,25 @@ func TestKilledWaiterIsSkippedByAUserWhoMayNotAsk(t *testing.T) {
 	locktest.Release(t, help.Await(t, result))
 	help.AwaitFree(t, s, "a")
 }
+
+// TestSuspendedWaiterBesideAHolderCostsItsHorizon: "If the connection still seems open, all this
+// begins three of the dead waiter's heartbeats later." Others fit beside the holder.
+func TestSuspendedWaiterBesideAHolderCostsItsHorizon(t *testing.T) {
+	t.Parallel()
+	const heartbeat = 400 * time.Millisecond
+	s := redistest.Start(t)
+	for name, r := range worker.Rooms() {
+		for way, wait := range waysIn() {
+			t.Run(way+" "+name, func(t *testing.T) {
+				t.Parallel()
+				stuck := r.Behind(t, s, way+name, heartbeat)
+				stuck.Suspend()
+				began := time.Now()
+				lease := help.Await(t, wait(t, r.Lock(locktest.Open(t, s.URL(), help.Beats(heartbeat)), way+name)))
+				help.WantCost(t, began, 4*heartbeat)
+				locktest.Release(t, lease)
+				stuck.Kill()
+			})
+		}
+	}
+}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// T is what a check needs of a test, also of one of rapid.
+// T is what a check needs of a test.
 type T interface {
 	Helper()
 	Errorf(format string, args ...any)

@@ -16,7 +16,7 @@ import (
 // Patience bounds every wait for what must happen. It only matters when something is broken.
 const Patience = 30 * time.Second
 
-// Reporter is what a check needs of a test. A property that rapid tries has it, too.
+// Reporter is what a check needs of a test.
 type Reporter interface {
 	check.T
 	Cleanup(func())
