@@ -176,9 +176,14 @@ func TestWaiterThatListensAtAReplica(t *testing.T) {
 		l := mutex(t)
 		ln.Listen(ctx, l)
 		w, _ := enter(ln, l, time.Minute)
-		before := w.ticket
+		ticket := func() string {
+			ln.mu.Lock()
+			defer ln.mu.Unlock()
+			return w.ticket
+		}
+		before := ticket()
 		<-w.Granted
-		for ticket, anyway := range map[string]bool{before: false, w.ticket: true} {
+		for ticket, anyway := range map[string]bool{before: false, ticket(): true} {
 			told, err := script.ParseTicket(ticket)
 			check.That(t, err == nil && told.Sharded && told.Anyway == anyway, "the ticket %q, want Anyway: %v", ticket, anyway)
 		}
