@@ -215,7 +215,7 @@ func userScenes(f form) (all []scene) {
 		{"closed loop, without a pause: 200 goroutines, and more of them at the same names", busy},
 	} {
 		s := c.scene(f, "The work of users", c.name, systems)
-		s.size = i + 1 // by which aims tell them apart
+		s.size = i + 1   // by which aims tell them apart
 		if c.Rate == 0 { // else more come than a slow machine can serve, and each that gives up has asked
 			s.check = func(m sample) error { return atMost("requests for a cycle", m["wire"], maxUserWire) }
 		}
