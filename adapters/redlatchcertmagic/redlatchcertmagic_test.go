@@ -80,9 +80,9 @@ func obtain(t *testing.T, client *redlatch.Client, dir string, a authority) (got
 	return got
 }
 
-// TestOneObtains: of two processes that want a certificate, one asks the issuer, and the other waits.
-// It takes what the first has stored; if the first ends without a word, it asks the issuer itself as soon
-// as the lease is over.
+// TestOneObtains: two clients want a certificate. The first asks the issuer, and the second waits and takes
+// the certificate that the first has stored. If the first client ends without a word, the second asks the
+// issuer when the lease has run out.
 func TestOneObtains(t *testing.T) {
 	t.Parallel()
 	for _, crashes := range []bool{false, true} {

@@ -119,8 +119,8 @@ func wantNoAnswer(t *testing.T, err error, names ...string) {
 	}
 }
 
-// TestReadOnlyReplica: a request that a replica refuses is resent. It is done if the replica becomes a
-// master meanwhile.
+// TestReadOnlyReplica: a replica refuses a request, and the client resends it. The request succeeds once
+// the replica has become a master.
 func TestReadOnlyReplica(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.Start(t, impatient())

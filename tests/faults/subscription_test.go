@@ -110,8 +110,8 @@ func TestWordToAskDuringAPoll(t *testing.T) {
 	locktest.Release(t, help.Await(t, result))
 }
 
-// TestWaitingWithoutPubSub has users who may use every key and command but no channel, as on servers that
-// offer no publish/subscribe (asynq#1095).
+// TestWaitingWithoutPubSub: the clients may use all keys and commands, and no channel. It is the same on
+// servers without publish/subscribe (asynq#1095). A waiter gets the lock all the same.
 func TestWaitingWithoutPubSub(t *testing.T) {
 	t.Parallel()
 	redistest.Needs(t, "right to a channel that could be withheld")

@@ -49,8 +49,8 @@ func keep(t *testing.T, acquire func(context.Context) (*redlatch.Lease, error)) 
 }
 
 // TestKeptLock: the client that keeps a lock takes it again by Lock and by a try, without a request and
-// each time with a larger token. Inspect and List tell it from a lock in use. While a goroutine uses it, the
-// others of the client are told that it is taken, and ask nobody. Close gives it back.
+// each time with a larger token. Inspect and List tell it from a lock in use. While a goroutine uses
+// it, tries of the same client fail with ErrTaken and send no question. Close gives it back.
 func TestKeptLock(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {

@@ -160,8 +160,8 @@ func TestMultiHookPanics(t *testing.T) {
 	}
 }
 
-// TestMultiIsExtendedAsOne: with NoRenew, a program that has to extend one name after the other may
-// lose the first meanwhile. All are lost when one is, and none is left behind.
+// TestMultiIsExtendedAsOne: a program whose leases are not renewed extends all names with one call. When
+// the client loses one lease, it loses all of them, and leaves none in Redis.
 func TestMultiIsExtendedAsOne(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {

@@ -6,7 +6,7 @@
 //	events         counters that drift: an attempt or lease whose end is told twice, or never
 //	force          a holder whose lock is taken by force finds out late, or not by whom; a mutex that a waiter gets in between
 //	hook           a slow hook: the client misses what happens meanwhile, or tells it wrongly
-//	inspect        an operator takes the dead for the living, or does not see who holds after a loss of data; a look that costs what was ever used; labels that are not shown
+//	inspect        an operator takes a dead client for a living one, or does not see the holder after a loss of data; a look that costs what was ever used; labels that are not shown
 //	journal        a record of what happened that lacks something, costs something, or grows
 //	metrics        metrics of two modules that say different things, or drift from the events
 //	observability  a board or an alert without data, an explanation or a section of the runbook

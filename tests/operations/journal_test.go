@@ -63,8 +63,8 @@ func timesOut(t *testing.T, m *redlatch.Mutex) {
 	}
 }
 
-// TestJournalOfPlainAcquisitions: nothing is noted of them, neither there nor for those who look at
-// locks, and no request is sent.
+// TestJournalOfPlainAcquisitions: a client writes nothing of a plain acquisition to the journal or to its
+// notes, and sends no request for it.
 func TestJournalOfPlainAcquisitions(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -211,7 +211,7 @@ func mutexSteps() []vectorStep {
 		x.Queue():   vector.Of("zset", []any{[]any{"Ayield\tyield\t5000\t\t", "0"}}, 3_590_000),
 		x.Clients(): vector.Of("zset", []any{[]any{"yield", "${ms:5000}"}}, 3_590_000),
 	}
-	sharded := func(anyway bool) vector.State { // B waits at a sharded channel that nobody hears
+	sharded := func(anyway bool) vector.State { // client B waits, and no client listens to its sharded channel
 		ticket := script.Ticket{Kind: k.Name, Address: x.Grants("B"), TTL: vectorTTL, Owner: b, Sharded: true, Anyway: anyway}
 		state := held(a)
 		state[x.Queue()] = vector.Of("zset", []any{[]any{ticket.String(), "${us:-4000000}"}}, 3_590_000)

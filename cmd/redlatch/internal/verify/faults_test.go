@@ -58,9 +58,9 @@ func fault(name string) Fault {
 	return all[slices.IndexFunc(all, func(f Fault) bool { return f.Name == name })]
 }
 
-// TestFaultEndsWhenWritesAreTaken: a failover that comes to nothing holds up writes, as a pause of the
-// clients does here. The fault is over when they are taken again, not when its command has failed, and
-// also when the run is to let the servers be.
+// TestFaultEndsWhenWritesAreTaken: a failover that fails holds up writes, as a pause of the clients does
+// here. The fault ends when the server takes writes again, and not when the command of the fault has
+// failed. It also ends there if the run has stopped doing harm.
 func TestFaultEndsWhenWritesAreTaken(t *testing.T) {
 	t.Parallel()
 	r, noted := stage(t, "one")

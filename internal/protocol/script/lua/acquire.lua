@@ -121,6 +121,6 @@ if ticket ~= '' then
   fence = redis.call('GET', FENCE)
 end
 if yielding and ms == -2 then ms = yielding end
-local shared = first and foreign() and 1 or 0
+local other = first and foreign() and 1 or 0 -- before occupant, which tells what foreign has met
 local rank = not first and 0 or ticket ~= '' and ask_keeper(occupant()) and 2 or 1
-return {0, ms, shared, arrival, rank, occupant(), tonumber(fence or 0)}
+return {0, ms, other, arrival, rank, occupant(), tonumber(fence or 0)}

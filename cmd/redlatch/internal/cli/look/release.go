@@ -95,7 +95,7 @@ func places(info redlatch.LockInfo, wanted func(redlatch.Holder) bool) (all []pl
 	return all
 }
 
-// errNothing says that a lock was taken from nobody.
+// errNothing is the error of a command that took the lock from no holder.
 var errNothing = errors.New("nothing was done")
 
 func release(ctx context.Context, a *app.App, client *redlatch.Client, name string, how releasing) error {
