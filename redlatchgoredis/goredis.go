@@ -321,12 +321,12 @@ func (c *Conn) Scan(ctx context.Context, pattern string, each func(key string) e
 	if err != nil {
 		return err
 	}
-	for _, master := range masters {
-		if err := scan(ctx, master, pattern, each); err != nil {
-			return err
-		}
-	}
-	return nil
+	return adapter.Scan(masters, each, func(master redis.Cmdable, cursor uint64) (adapter.Page, error) {
+		return adapter.Await(ctx, func() (adapter.Page, error) {
+			keys, next, err := master.Scan(ctx, cursor, pattern, 1000).Result()
+			return adapter.Page{Keys: keys, Next: next}, failure(ctx, err)
+		})
+	})
 }
 
 // masters returns a client for each master. ForEachMaster could scan by itself, but it visits all
@@ -346,28 +346,4 @@ func (c *Conn) masters(ctx context.Context) ([]redis.Cmdable, error) {
 		})
 		return masters, failure(ctx, err)
 	})
-}
-
-func scan(ctx context.Context, node redis.Cmdable, pattern string, each func(key string) error) error {
-	type page struct {
-		keys   []string
-		cursor uint64
-	}
-	for cursor := uint64(0); ; {
-		p, err := adapter.Await(ctx, func() (page, error) {
-			keys, next, err := node.Scan(ctx, cursor, pattern, 1000).Result()
-			return page{keys, next}, failure(ctx, err)
-		})
-		if err != nil {
-			return err
-		}
-		for _, key := range p.keys {
-			if err := each(key); err != nil {
-				return err
-			}
-		}
-		if cursor = p.cursor; cursor == 0 {
-			return nil
-		}
-	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/driver/adapter"
 	"github.com/redlatch/redlatch/internal/driver/slots"
 	"github.com/redlatch/redlatch/internal/driver/trunk"
 )
@@ -175,31 +176,12 @@ func (c *Conn) Scan(ctx context.Context, pattern string, each func(key string) e
 	if err != nil {
 		return err
 	}
-	for _, master := range masters {
-		if err := scan(ctx, master, pattern, each); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func scan(ctx context.Context, node rueidis.Client, pattern string, each func(key string) error) error {
-	for cursor := uint64(0); ; {
-		reply, err := do(ctx, node, node.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build())
+	return adapter.Scan(masters, each, func(master rueidis.Client, cursor uint64) (adapter.Page, error) {
+		reply, err := do(ctx, master, master.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build())
 		if err != nil {
-			return err
+			return adapter.Page{}, err
 		}
 		page, err := reply.AsScanEntry()
-		if err != nil {
-			return err
-		}
-		for _, key := range page.Elements {
-			if err := each(key); err != nil {
-				return err
-			}
-		}
-		if cursor = page.Cursor; cursor == 0 {
-			return nil
-		}
-	}
+		return adapter.Page{Keys: page.Elements, Next: page.Cursor}, err
+	})
 }

@@ -8,8 +8,9 @@
 // that is long, the poller looks again at the names that a viewer has open and at the busiest ones.
 //
 // What the screens say of a lock, they say in the words of this package: [Lock.Cell] in a list,
-// [Lock.Facts], [HolderFacts] and [WaiterText] on a page, [EntryText] of what happened. Package
-// sample has a lock, and the words that each screen has to show of it.
+// [Lock.Facts], [HolderFacts] and [WaiterText] on a page, [EntryText] of what happened. A new fact
+// goes in there, and no screen changes. Package sample has a lock, and the words that each screen has
+// to show of it.
 //
 // A [Picture] is never changed after it was published. A viewer that is slow skips pictures.
 package fleet

@@ -383,3 +383,23 @@ func processes(locks []*Lock) []*Process {
 	})
 	return all
 }
+
+// Mute returns the kinds for which fewer than a majority of the nodes vote, though some client has used
+// them. Nodes that have rested count: they vote when a client next asks.
+func Mute(nodes []redlatch.NodeInfo) (kinds []string) {
+	used, votes := make(map[string]bool), make(map[string]int)
+	for _, n := range nodes {
+		for _, v := range n.Votes {
+			used[v.Kind] = used[v.Kind] || v.State != redlatch.NodeNew
+			if v.State == redlatch.NodeVotes || v.State == redlatch.NodeRested {
+				votes[v.Kind]++
+			}
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(used)) {
+		if used[kind] && votes[kind] <= len(nodes)/2 {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}

@@ -132,3 +132,31 @@ func permission(script *conn.Script, err error) error {
 	}
 	return &conn.ReplyError{Text: fmt.Sprintf("NOPERM this user has no permissions to run %s in the script %q", what, script.Name)}
 }
+
+// Page is what one SCAN returns: some keys, and the cursor of the next; 0 after the last.
+type Page struct {
+	Keys []string
+	Next uint64
+}
+
+// Scan calls each for all keys that the masters have, one master after the other. scan returns the
+// page at a cursor. It stops at the first error.
+func Scan[M any](masters []M, each func(key string) error, scan func(master M, cursor uint64) (Page, error)) error {
+	for _, master := range masters {
+		for cursor := uint64(0); ; {
+			page, err := scan(master, cursor)
+			if err != nil {
+				return err
+			}
+			for _, key := range page.Keys {
+				if err := each(key); err != nil {
+					return err
+				}
+			}
+			if cursor = page.Next; cursor == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}

@@ -16,9 +16,10 @@
 //	linger.go    locks that this client keeps, and asking another client for one
 //	contest.go   rounds over a quorum
 //	grant.go     from a grant to a lease, or back
-//	attempt.go   what is known of an acquisition on its way, and its errors
+//	attempt.go   what is known of an acquisition on its way
+//	errors.go    its errors: taken, out of time (MaxWait), too late
 //	tell.go      what is told of it, once
-//	waits.go     what is noted of a wait, and cycles
+//	cycles.go    what is noted of a wait, and cycles: deadlocks
 //	several.go   several names at once, or one after the other
 //	reentry.go   an owner that is inside already
 //	adopt.go     a lease that was detached

@@ -23,7 +23,8 @@
 // message is about. A [Lease] is begun by [Keeper.Begin], from a grant. docs/architecture.md has
 // the table of all transitions.
 //
-// Three files are the lease itself. Of the others they know needs.go, oldcopy.go and around.go alone:
+// Three files are the lease itself. They use needs.go, pace.go, oldcopy.go and around.go, and none of
+// the others:
 //
 //	lease.go     a lease, its state and its deadline, what is told of it, and how it ends
 //	nest.go      entries of an owner that are one in Redis
@@ -32,7 +33,8 @@
 // The others are what is done with it:
 //
 //	extend.go    extending for the program, and what an extend changes
-//	watchdog.go  sending the extends that are due; lease.go and extend.go say when
+//	watchdog.go  sending the extends that are due
+//	pace.go      when a lease is extended next
 //	release.go   releasing
 //	detach.go    leaving a lease to another process
 //	pass.go      passing the lock on to the next goroutine of this client

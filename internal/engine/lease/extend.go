@@ -199,7 +199,7 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 	case err == nil && script.Done(reply):
 		l.confirm(by, sent, ttl)
 		l.extendOthers(by, sent, ttl, left, now)
-		l.extendAfter = retry.Jitter(l.pace()/3, 0.05)
+		l.extendAfter = nextExtend(l.pace())
 		switch {
 		case l.doubted:
 			l.doubted, l.extendAfter = false, now.Since(sent)
@@ -223,7 +223,7 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 	}
 	l.outlasts = l.outlasts || mayBeDone(err)
 	events := l.doubting(now, err)
-	l.extendAfter = now.Since(l.sentAt) + retry.Jitter(l.resend(), 0.2)
+	l.extendAfter = now.Since(l.sentAt) + extendAfterFailure(l.lock.TTL)
 	l.reschedule(now)
 	return events, err
 }

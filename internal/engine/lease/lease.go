@@ -8,7 +8,6 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
-	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
@@ -115,20 +114,7 @@ func (k *Keeper) Begin(on *lock.Lock, id uint64, parent context.Context, g lock.
 		l.ticket = g.Ticket // which is needed for its clean-up alone
 	}
 	l.entry.Owner = (*renewal)(l)
-	l.extendAfter = retry.Jitter(l.validity()/3, 0.05)
-	if !g.Passed || g.Kept {
-		// A grant out of the line counts from the last poll, which can be a third of its time ago, and
-		// a lease that was kept from its last extend. Most work has ended before a tenth of the rest
-		// has passed. Not so for a lease that is passed on, perhaps many times within a tenth: it would
-		// not be extended, nor its loss found, before the end. One that was kept is extended when half
-		// of its time has passed.
-		age := now.Since(g.Sent)
-		due := age + (l.validity()-age)/10
-		if g.Kept {
-			due = min(due, l.validity()/2)
-		}
-		l.extendAfter = max(l.extendAfter, due)
-	}
+	l.extendAfter = firstExtend(l.validity(), now.Since(g.Sent), g)
 	l.mu.Lock()
 	revoked := k.add(l)
 	l.reschedule(now)
@@ -330,22 +316,18 @@ func (l *Lease) extendAt(now clock.Reading) time.Time {
 // l.mu.
 func (l *Lease) slack() time.Duration {
 	if l.state == inJeopardy {
-		return l.resend() / 2
+		return slackAfterFailure(l.lock.TTL)
 	}
-	return l.pace() / 30
+	return slack(l.pace())
 }
 
-// pace returns a time: the watchdog extends the lease after a third of it. The caller holds l.mu.
+// pace returns the time by which the watchdog extends the lease, which is the TTL as a rule, but for
+// what the clocks may differ by. The caller holds l.mu.
 func (l *Lease) pace() time.Duration {
 	if full := l.lock.TTL; l.long() {
 		return full - lock.Drift(full)
 	}
 	return l.validity()
-}
-
-// resend is about how long the watchdog waits after an extend that failed.
-func (l *Lease) resend() time.Duration {
-	return min(max(l.lock.TTL/20, 20*time.Millisecond), time.Second)
 }
 
 // renews reports whether the watchdog extends the lease by itself. The caller holds l.mu.
@@ -427,7 +409,7 @@ func (l *Lease) undoLocked(after time.Duration) {
 func (l *Lease) undoLateLocked(node int, after time.Duration) {
 	until := max(l.lock.TTL, l.longest, l.keeper.LiveFor)
 	if l.ticket != "" {
-		until = max(until, lock.Lingers)
+		until = max(until, lock.LineTTL)
 	}
 	l.keeper.Cleanup.Add(node, l.undoing(l.ticket), after, until)
 }

@@ -12,8 +12,7 @@ import (
 
 // The watchdog extends leases and ends those whose deadline passed. It has no goroutine of its own:
 // the client's schedule holds one entry for each lease, at the earlier of its next extend and its
-// deadline, and calls due. When the next extend is, lease.go says (Begin, extendAt, pace, slack), and
-// extend.go after each extend (outcome).
+// deadline, and calls due. pace.go says when the next extend is.
 //
 // An extend that got no answer changes nothing but the state: the deadline stays where the last
 // confirmed request put it.

@@ -26,9 +26,9 @@ const (
 
 // Event is what the client is told of an acquisition or of a lease. It is filled in where it happens, in
 // engine/acquire and engine/lease; what all have in common is in their two functions emit. A new field
-// also goes into the root's event.go (Event, LogValue and tell), into recorder.go if the journal has it,
-// into redlatchprom and redlatchotel if a metric has it, and into talk/event.go of the command if its
-// JSON has it.
+// also goes into the root's event.go (Event and its comment on which event has it, LogValue and tell),
+// into engine/recorder.go and record/journal if the journal has it, into redlatchprom and redlatchotel
+// if a metric has it, and into cmd/redlatch/internal/cli/talk/event.go if the JSON of the command has it.
 type Event struct {
 	What      What
 	ID        uint64 // of the acquisition

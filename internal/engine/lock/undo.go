@@ -7,11 +7,11 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// Lingers is how long a line stays without a heartbeat, as in tickets.lua. A ticket does not expire
+// LineTTL is how long a line stays without a heartbeat, as in tickets.lua. A ticket does not expire
 // with a lease: anything else that its client waits for keeps it believed alive. Redis would grant
 // the lock to it in turn, and no waiter would be there. So the client sends its release for that
 // long.
-const Lingers = time.Hour
+const LineTTL = time.Hour
 
 // Undo undoes in the background what an acquisition that failed or was cancelled may have left
 // behind: see package internal/link/cleanup.
@@ -34,7 +34,7 @@ func (u *Undo) Abandon(l *Lock, owner, ticket string) {
 func (u *Undo) AbandonAt(node int, l *Lock, owner, ticket string) {
 	until := u.until(l)
 	if ticket != "" {
-		until = max(until, Lingers)
+		until = max(until, LineTTL)
 	}
 	u.Queue.Add(node, l.Release(owner, ticket, false, u.Sharded()), 0, until)
 }
@@ -55,7 +55,7 @@ func (u *Undo) until(l *Lock) time.Duration {
 
 // WithdrawAt takes a ticket off the line of a node of a quorum that has answered all requests with it.
 func (u *Undo) WithdrawAt(node int, l *Lock, waiter, ticket string) {
-	u.Queue.AddOnce(node, l.Release(waiter, ticket, false, u.Sharded()), max(l.TTL, u.LiveFor, Lingers))
+	u.Queue.AddOnce(node, l.Release(waiter, ticket, false, u.Sharded()), max(l.TTL, u.LiveFor, LineTTL))
 }
 
 // ReleaseAdopted releases in the background what an attempt adopted and does not return. The run of

@@ -106,14 +106,14 @@ if ticket ~= '' then
   if redis.call('ZADD', QUEUE, 'NX', arrival, ticket) == 0 then arrival = redis.call('ZSCORE', QUEUE, ticket) end
   -- A user that may not run PEXPIRE must not leave a line for ever. It comes after ZADD, which a server
   -- that is out of memory is to refuse.
-  local kept = first and redis.pcall('PEXPIRE', QUEUE, LINGER)
+  local kept = first and redis.pcall('PEXPIRE', QUEUE, LINE_TTL)
   if type(kept) == 'table' then
     redis.call('ZREM', QUEUE, ticket)
     return kept
   end
   -- If all waits are shorter than a heartbeat, no await ever comes: so newcomers keep the line,
   -- too.
-  if not mark_alive(address, ARGV[7]) and (first or redis.call('PTTL', QUEUE) < LINGER / 2) then keep_line() end
+  if not mark_alive(address, ARGV[7]) and (first or redis.call('PTTL', QUEUE) < LINE_TTL / 2) then keep_line() end
   if not first then
     local line = redis.call('ZRANGE', QUEUE, 0, 1)
     first = line[1] == ticket or line[2] == ticket and string.match(line[1], '^%u(%l+)') == YIELD

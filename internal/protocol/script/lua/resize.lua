@@ -9,6 +9,6 @@
 -- cold
 local kind, before = resize(ARGV[2])
 -- Tickets in line know the size of before.
-if kind == KIND and redis.call('EXISTS', QUEUE) == 1 then keep_keys(LINGER) end
+if kind == KIND and redis.call('EXISTS', QUEUE) == 1 then keep_keys(LINE_TTL) end
 grant('', false)
 return {kind, before}

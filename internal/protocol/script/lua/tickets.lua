@@ -7,7 +7,7 @@
 -- are H and A for a sharded channel.
 
 -- cold
-local LINGER = 3600000 -- ms that a line stays without a heartbeat or a new ticket
+local LINE_TTL = 3600000 -- ms that a line stays without a heartbeat or a new ticket
 -- BUDGET bounds what one script does to a line, so that it stays short: a ticket that is dropped
 -- costs 1, one that is granted 10.
 local BUDGET = 10000
@@ -18,10 +18,10 @@ local function parse(ticket)
   return string.match(ticket, '^(%u)(%l+)\t([^\t]*)\t(%d+)\t([^\t]*)\t(.*)$')
 end
 
--- keep_line keeps the keys of the line for another LINGER ms. It returns whether a ticket is in line.
+-- keep_line keeps the keys of the line for another LINE_TTL ms. It returns whether a ticket is in line.
 local function keep_line()
-  local there = redis.call('PEXPIRE', QUEUE, LINGER) == 1
-  redis.call('PEXPIRE', CLIENTS, LINGER)
+  local there = redis.call('PEXPIRE', QUEUE, LINE_TTL) == 1
+  redis.call('PEXPIRE', CLIENTS, LINE_TTL)
   return there
 end
 

@@ -49,13 +49,13 @@ if detail then return {-1, detail} end
 if ticket ~= '' then
   -- The score orders tickets by how long their attempts have waited, also one that is new here.
   redis.call('ZADD', QUEUE, now() - ARGV[10], ticket)
-  local kept = redis.pcall('PEXPIRE', QUEUE, LINGER)
+  local kept = redis.pcall('PEXPIRE', QUEUE, LINE_TTL)
   if type(kept) == 'table' then -- a user that may not run it must not leave a line for ever
     redis.call('ZREM', QUEUE, ticket)
     return kept
   end
   mark_alive(ARGV[8], ARGV[9])
-  redis.call('PEXPIRE', CLIENTS, LINGER)
+  redis.call('PEXPIRE', CLIENTS, LINE_TTL)
 end
 local holder = holders(1)[1]
 return {0, remaining(), holder and holder[1] or '', redis.call('ZRANK', QUEUE, ticket) or 0}

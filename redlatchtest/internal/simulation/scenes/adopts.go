@@ -24,7 +24,7 @@ func fostered(a *player) {
 	token, permits := l.Token(), l.Permits()
 	text, err := l.Detach(a.Ctx)
 	if err != nil {
-		_ = l.Release(context.Background())
+		drop(l)
 		return
 	}
 	a.Wantf(!l.Held() && l.Token() == 0, "a lease on a %s is held after Detach", k.kind)
@@ -35,9 +35,7 @@ func fostered(a *player) {
 	changed[at] = 'A' + (changed[at]+1)%26
 	if string(changed) != text {
 		l, err := p.Adopt(a.Ctx, string(changed), redlatch.LockOptions{})
-		if err == nil {
-			_ = l.Release(context.Background())
-		}
+		drop(l)
 		a.Alwaysf(errors.Is(err, redlatch.ErrInvalid), "Adopt of a text that was changed: %v", err)
 	}
 	a.Net.Call(func() { // so that it matters from when on the lease counts
@@ -62,18 +60,14 @@ func fostered(a *player) {
 		refused, err = a.Client.RWMutex(name).TryRLock(a.Ctx)
 	}
 	a.Wantf(errors.Is(err, redlatch.ErrTaken), "a try of a %s that was adopted: %v", k.kind, err)
-	if err == nil {
-		_ = refused.Release(context.Background())
-	}
+	drop(refused)
 	again, err := a.Client.Adopt(a.Ctx, text, redlatch.LockOptions{})
 	a.Alwaysf(err != nil, "a text is adopted twice")
-	if err == nil {
-		_ = again.Release(context.Background())
-	}
+	drop(again)
 	err = adopted.Release(context.Background())
 	a.Wantf(err == nil, "the release of a %s that was adopted: %v", k.kind, err)
 	if l, err := k.lock(a.Client, a.Ctx, false); err == nil {
-		_ = l.Release(context.Background())
+		drop(l)
 	} else {
 		a.Wantf(false, "a try of a %s that was adopted and released: %v", k.kind, err)
 	}

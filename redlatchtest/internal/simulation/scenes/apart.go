@@ -35,9 +35,7 @@ func apart(a *player) {
 			l, err := p.Mutex(name(i)).TryLock(a.Ctx)
 			late := time.Since(begun) > 4*a.Trip()
 			a.Wantf(err == nil && !late || a.At("redlatch:"+name(i)) == away, "a node that does not answer has a try at another node last %v: %v", time.Since(begun), err)
-			if err == nil {
-				_ = l.Release(context.Background())
-			}
+			drop(l)
 		})
 		return
 	}
@@ -45,7 +43,7 @@ func apart(a *player) {
 	defer giveUp()
 	each(n, func(i int) {
 		if l, err := p.Mutex(name(i)).TryLock(ctx); err == nil {
-			_ = l.Release(context.Background())
+			drop(l)
 		}
 	})
 	a.Rest(sent/2 + 4*a.Trip()) // a release that has overtaken its request is sent again after sent/3
@@ -101,7 +99,7 @@ func surveyed(a *player) {
 		}
 		a.Wantf(told == 1, "the journal tells %d times that a %s was taken by force", told, k.kind)
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 	next.release()
 }
 

@@ -62,7 +62,7 @@ func beset(a *player) {
 		// A request that was late is answered as if it had not been: its lease lasts longer in Redis.
 		a.Wantf(w.within(a, sent/3+besetTTL/20+8*a.Trip()), "a waiter for a %s is not in %v after the loss of a lease", k.kind, time.Since(lost))
 		w.release()
-		_ = l.Release(context.Background())
+		drop(l)
 	default:
 		a.besets(p, name)
 		err := l.Release(context.Background())
@@ -137,7 +137,7 @@ func revenant(a *player) {
 	}
 	a.Rest(late + sent - time.Since(begun))
 	a.wantFreeNow(k)
-	_ = l.Release(context.Background())
+	drop(l)
 }
 
 // inTurn has a goroutine whose hook panics while it waits between two others of its client. Both are let
@@ -165,7 +165,7 @@ func inTurn(a *player) {
 	next := k.waits(ctx, p.Client)
 	a.Rest(a.UpTo(10 * a.Trip()))
 	held := l.Held()
-	_ = l.Release(context.Background())
+	drop(l)
 	first.release()
 	a.Wantf(errors.Is(<-startled, world.ErrStartled), "the hook of a goroutine that waits in turn does not panic")
 	a.Wantf(next.within(a, 20*a.Trip()) || !held, "a goroutine waits for one whose hook panicked")
@@ -187,9 +187,9 @@ func startledByMany(a *player) {
 			return
 		}
 		names = append(names, l.Name())
-		defer func() { _ = l.Release(context.Background()) }()
+		defer drop(l)
 		if a.OneIn(2) {
-			_ = l.Release(context.Background())
+			drop(l)
 			continue
 		}
 		time.AfterFunc(a.UpTo(20*a.Trip()), func() { _ = l.Release(context.Background()) })
@@ -198,13 +198,11 @@ func startledByMany(a *player) {
 	defer cancel()
 	at := []redlatch.EventType{redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted}[a.Random.IntN(3)]
 	if l, err := p.MultiMutex(names[0]).Lock(ctx); err == nil { // so that the partner may listen
-		_ = l.Release(context.Background())
+		drop(l)
 	}
 	_ = world.Startled(func() error {
 		l, err := p.MultiMutex(names...).Lock(world.PanicAt(ctx, at))
-		if err == nil {
-			_ = l.Release(context.Background())
-		}
+		drop(l)
 		return err
 	})
 	a.Rest(2 * sent)

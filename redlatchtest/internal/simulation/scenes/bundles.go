@@ -86,9 +86,7 @@ func (b *bundle) wantBrief(p *partner) {
 		w := world.Begins(ctx)
 		l, err := p.Mutex(b.name(i) + "-brief").TryLock(ctx)
 		b.Ends("acquire", world.Acquisition{Kind: history.Mutex, Name: b.base}, w, err)
-		if err == nil {
-			_ = l.Release(context.Background())
-		}
+		drop(l)
 	})
 }
 
@@ -135,9 +133,7 @@ func (b *bundle) wantReleases(ctx context.Context, released time.Time) {
 		if shut := b.hold > 0 && time.Since(released) < b.hold-9*b.Trip(); b.held[i] && (shut || b.hold == 0) {
 			b.Wantf(shut == errors.Is(err, redlatch.ErrTaken), "a try after one of many releases at once, shut: %t: %v", shut, err)
 		}
-		if err == nil {
-			_ = l.Release(context.Background())
-		}
+		drop(l)
 	}
 	for i, w := range b.lines {
 		if w != nil {

@@ -84,9 +84,7 @@ func crowdedOut(a *player) {
 	requests := q.counts(name)
 	refused, err := k.lock(q.Client, ctx, true)
 	a.Wantf(errors.Is(err, redlatch.ErrLineFull) || !l.Held(), "a wait in a full line for a %s: %v", k.kind, err)
-	if err == nil {
-		_ = refused.Release(context.Background())
-	}
+	drop(refused)
 	a.Rest(2 * time.Second)
 	n := requests()
 	a.Wantf(n <= 3, "a wait in a full line for a %s costs %d requests", k.kind, n)
@@ -95,7 +93,7 @@ func crowdedOut(a *player) {
 	next := k.waits(ctx, q.Client)
 	a.Rest(8 * a.Trip())
 	held := l.Held()
-	_ = l.Release(context.Background())
+	drop(l)
 	front.release()
 	<-next.ended
 	a.Wantf(next.err == nil || !held, "a wait in a line that is full of the dead for a %s: %v", k.kind, next.err)
@@ -154,7 +152,7 @@ func unheard(a *player) {
 	a.Rest(8 * a.Trip())
 	p.deafens()
 	held := l.Held()
-	_ = l.Release(context.Background())
+	drop(l)
 	free := time.Now()
 	<-next.ended
 	if held && !a.Plan.Quorum() {

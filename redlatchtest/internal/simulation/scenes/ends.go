@@ -30,14 +30,12 @@ func closed(a *player) {
 	}
 	second, err := p.Mutex(other).TryLock(ctx)
 	if err == nil && a.OneIn(2) {
-		_ = second.Release(context.Background())
+		drop(second)
 	}
 	ended := make(chan error, 1)
 	go func() {
 		waited, err := p.Mutex(name).Lock(a.Ctx)
-		if err == nil {
-			_ = waited.Release(context.Background())
-		}
+		drop(waited)
 		ended <- err
 	}()
 	a.Rest(4 * a.Trip())
@@ -52,17 +50,13 @@ func closed(a *player) {
 	if lost := (*redlatch.LostError)(nil); held {
 		a.Alwaysf(errors.As(l.Err(), &lost) && lost.Reason == redlatch.LossClosed, "the lease of a client that was closed says %v", l.Err())
 	}
-	_ = l.Release(context.Background())
-	if second != nil {
-		_ = second.Release(context.Background())
-	}
+	drop(l)
+	drop(second)
 	err = <-ended
 	a.Wantf(errors.Is(err, redlatch.ErrClosed), "a waiter of a client that is closed: %v", err)
 	again, err := p.Mutex(other).TryLock(a.Ctx)
 	a.Alwaysf(err != nil, "a client that is closed locks")
-	if err == nil {
-		_ = again.Release(context.Background())
-	}
+	drop(again)
 }
 
 // doing is the forms of a lock that call a function.
@@ -141,7 +135,7 @@ func does(a *player) {
 	err = k.try(a.Ctx, func(context.Context, *redlatch.Lease) error { ran++; return nil })
 	a.Wantf(!l.Held() || errors.Is(err, redlatch.ErrTaken) && ran == 0, "TryDo of a %s that is taken runs %d times: %v", k.kind, ran, err)
 	a.Alwaysf(err == nil || ran == 0 || !errors.Is(err, redlatch.ErrTaken), "TryDo of a %s runs and says %v", k.kind, err)
-	_ = l.Release(context.Background())
+	drop(l)
 	for _, form := range []func(context.Context, func(context.Context, *redlatch.Lease) error) error{k.do, k.try} {
 		var inner *redlatch.Lease
 		mine := errors.New("mine")
@@ -166,9 +160,7 @@ func does(a *player) {
 	}
 	l, err = k.taken(a.Ctx)
 	a.Wantf(err == nil, "a try of a %s whose functions have ended: %v", k.kind, err)
-	if err == nil {
-		_ = l.Release(context.Background())
-	}
+	drop(l)
 }
 
 // slotGone loses a slot, and asks for its number.
@@ -184,7 +176,7 @@ func slotGone(a *player) {
 	}
 	id, err := s.ID()
 	a.Wantf(err == nil && id >= 0 && id < 2, "the number of a slot: %d, %v", id, err)
-	_ = s.Release(context.Background())
+	drop(s)
 	id, err = s.ID()
 	a.Alwaysf(err != nil, "the number of a slot that was released is %d", id)
 	if s, err = pool.TryAcquire(a.Ctx); err != nil {
@@ -195,7 +187,7 @@ func slotGone(a *player) {
 	_ = s.Extend(a.Ctx)
 	id, err = s.ID()
 	a.Wantf(err != nil, "the number of a slot that was taken by force is %d", id)
-	_ = s.Release(context.Background())
+	drop(s)
 }
 
 // outlives holds a lease for longer than the context of its Lock. It is told once.
@@ -223,7 +215,7 @@ func outlives(a *player) {
 		own := p.Leases()
 		a.Wantf(slices.ContainsFunc(own, func(i redlatch.LeaseInfo) bool { return i.Name == name }), "the leases of a client are %v", own)
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 	a.Wantf(len(p.Leases()) == 0, "the leases of a client when all is released are %v", fmt.Sprint(p.Leases()))
 	a.Rest(a.UpTo(3 * time.Second))
 }

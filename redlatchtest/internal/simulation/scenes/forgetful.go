@@ -35,7 +35,7 @@ func (a *player) founds(n int) quorum {
 	defer func() { _ = p.Close() }()
 	for _, k := range quorumKinds("first") {
 		if l, err := k.lock(p.Client, a.Ctx, false); err == nil {
-			_ = l.Release(context.Background())
+			drop(l)
 		}
 	}
 	return q
@@ -101,7 +101,7 @@ func forgetful(a *player) {
 			continue
 		}
 		a.Wantf(!l.Held(), "a %s is held twice since a node forgot it, which voted before the lease was over", k.kind)
-		_ = second.Release(context.Background())
+		drop(second)
 		return
 	}
 	a.Wantf(false, "a %s that a node forgot is not free when its lease is over", k.kind)
@@ -141,10 +141,8 @@ func evenly(a *player) {
 	}
 	a.Wantf(errors.Is(err, want) && (silent || time.Since(begun) < sent/2),
 		"a try of a %s that is held at three nodes of four, with silent nodes: %t, says after %v: %v", k.kind, silent, time.Since(begun), err)
-	if err == nil {
-		_ = second.Release(context.Background())
-	}
-	_ = l.Release(context.Background())
+	drop(second)
+	drop(l)
 }
 
 // rollingRestart has all nodes forget, one after the other. A lease that is renewed survives, since
@@ -166,7 +164,7 @@ func (a *player) rollingRestart(nodes quorum) {
 		a.Rest(3 * ttl)
 		a.Wantf(l.Held(), "a %s is lost when the nodes were restarted one by one, after node %d", k.kind, i)
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 }
 
 // foundedByTwo has a client found a quorum, but not reach most nodes when they are to vote. Another
@@ -184,7 +182,7 @@ func (a *player) foundedByTwo() {
 	})
 	k := a.kindsOver("founded")
 	if l, err := k.lock(founder.Client, a.Ctx, false); err == nil {
-		_ = l.Release(context.Background())
+		drop(l)
 	}
 	ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Second)
 	defer cancel()
@@ -198,9 +196,7 @@ func (a *player) foundedByTwo() {
 			}
 		}
 	})
-	if err == nil {
-		_ = l.Release(context.Background())
-	}
+	drop(l)
 }
 
 // countsOn has the node forget that knows the last token with another one. Its clock, and that of the
@@ -216,7 +212,7 @@ func (a *player) countsOn(nodes quorum) {
 		return
 	}
 	token := l.Token()
-	_ = l.Release(context.Background())
+	drop(l)
 	a.Net.Call(func() {
 		nodes[0].Kill()
 		nodes[0].Restart(nil)
@@ -231,7 +227,7 @@ func (a *player) countsOn(nodes quorum) {
 			}
 		})
 		if l, err := quorumKinds(name + "-other")[kind].lock(second.Client, a.Ctx, false); err == nil {
-			_ = l.Release(context.Background())
+			drop(l)
 		}
 		a.Rest(2 * time.Second)
 	}
@@ -239,7 +235,7 @@ func (a *player) countsOn(nodes quorum) {
 	for range 5 {
 		if l, err = k.lock(second.Client, a.Ctx, false); err == nil {
 			a.Wantf(l.Token() > token, "a %s has the token %d after %d, and the node that knew the last token has forgotten it", k.kind, l.Token(), token)
-			_ = l.Release(context.Background())
+			drop(l)
 			return
 		}
 		a.Rest(time.Second)

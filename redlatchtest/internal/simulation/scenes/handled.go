@@ -471,7 +471,7 @@ func (n *handling) look() {
 			}
 		}
 		n.Alwaysf(held < n.full, "a %s that is full is taken once more", n.kind)
-		_ = l.Release(context.Background())
+		drop(l)
 		return
 	}
 	n.Wantf(errors.Is(err, redlatch.ErrTaken), "a try of a %s that is full: %v", n.kind, err)

@@ -96,7 +96,7 @@ func keeper(a *player) {
 		switch {
 		case err == nil:
 			a.Alwaysf(used == nil || !used.Held(), "a try gets a lock that is in use")
-			_ = l.Release(context.Background())
+			drop(l)
 		default:
 			a.Wantf(errors.Is(err, redlatch.ErrTaken), "a try of a lock that is kept: %v", err)
 			a.Wantf(!listens || !strings.Contains(err.Error(), "does not listen"), "a try takes a client for deaf: %v", err)
@@ -105,7 +105,7 @@ func keeper(a *player) {
 	}
 	if used != nil {
 		a.Rest(a.UpTo(4 * a.Trip()))
-		_ = used.Release(context.Background())
+		drop(used)
 	}
 	ctx, cancel := context.WithTimeout(a.Ctx, a.Plan.TTL+a.Plan.Heartbeat+2*time.Second)
 	defer cancel()
@@ -114,7 +114,7 @@ func keeper(a *player) {
 	if err == nil {
 		token := l.Token()
 		a.Alwaysf(token == 0 || token > last, "a token of %d after %d", token, last)
-		_ = l.Release(context.Background())
+		drop(l)
 	}
 }
 
@@ -157,20 +157,16 @@ func shelved(a *player) {
 			a.Rest(2 * a.Trip())
 			again, err := m.try(a.Ctx)
 			a.Alwaysf(err != nil || !other.Held(), "a client has a lock that was taken by force while it kept it")
-			if err == nil {
-				_ = again.Release(context.Background())
-			}
-			_ = other.Release(context.Background())
+			drop(again)
+			drop(other)
 		}
 	case 1: // the client may have missed a message
-		_ = l.Release(context.Background())
+		drop(l)
 		p.cutsOffAll(50 * time.Millisecond)
 		since := time.Now()
 		other, err := a.Client.Mutex(name).Lock(ctx)
 		a.Wantf(err == nil && time.Since(since) <= sent, "a waiter got a lock after %v whose client has missed messages: %v", time.Since(since), err)
-		if err == nil {
-			_ = other.Release(context.Background())
-		}
+		drop(other)
 	case 2: // the lease goes to another process
 		_, err := l.Detach(a.Ctx)
 		if err != nil {
@@ -178,18 +174,16 @@ func shelved(a *player) {
 		}
 		a.Rest(2 * a.Trip())
 		other, err := a.Client.Mutex(name).TryLock(a.Ctx)
-		if err == nil {
-			_ = other.Release(context.Background())
-		}
+		drop(other)
 		a.Wantf(errors.Is(err, redlatch.ErrTaken) && !strings.Contains(err.Error(), "only keep"), "a try of a lock that was detached: %v", err)
 	case 3: // the client tries what it has
 		asked := p.counts("ask ")
 		_, err := m.try(a.Ctx)
 		a.Wantf(errors.Is(err, redlatch.ErrTaken) && asked() == 0, "a client that has a lock tries it, and asks %d times: %v", asked(), err)
-		_ = l.Release(context.Background())
+		drop(l)
 	case 4: // the client takes the lock up again and again, and no lease is short
 		for range 6 {
-			_ = l.Release(context.Background())
+			drop(l)
 			a.Rest(a.UpTo(2950 * time.Millisecond))
 			var err error
 			if l, err = m.lock(ctx); err != nil {
@@ -197,23 +191,21 @@ func shelved(a *player) {
 			}
 			a.Wantf(l.Remaining() > 2900*time.Millisecond || a.Plan.Heartbeat < 5*time.Second, "a lock is taken up with %v left of 9s", l.Remaining())
 		}
-		_ = l.Release(context.Background())
+		drop(l)
 	case 5: // a writer of a third client wants what two clients keep for their readers
-		_ = l.Release(context.Background())
+		drop(l)
 		second := a.meets(linger)
 		defer func() { _ = second.Close() }()
 		for _, c := range []*partner{p, second} {
 			if r := a.mayKeep(locker{c.RWMutex(name).RLock, c.RWMutex(name).TryRLock}); r != nil {
-				_ = r.Release(context.Background())
+				drop(r)
 			}
 		}
 		since := time.Now()
 		w := pair(a.Client.RWMutex(name))
 		other, err := world.Either(a.OneIn(2), w.lock, w.try)(ctx)
 		a.Wantf(err == nil && time.Since(since) <= 12*a.Trip(), "a writer beside readers that are kept: %v, after %v", err, time.Since(since))
-		if err == nil {
-			_ = other.Release(context.Background())
-		}
+		drop(other)
 	default: // a reader enters under a writer
 		rw := p.RWMutex(name)
 		var r *redlatch.Lease
@@ -222,7 +214,7 @@ func shelved(a *player) {
 			r, err = rw.Downgrade(a.Ctx, l)
 		} else {
 			r, err = rw.RLock(context.WithoutCancel(l.Context()))
-			_ = l.Release(context.Background())
+			drop(l)
 		}
 		if err != nil {
 			return
@@ -230,13 +222,11 @@ func shelved(a *player) {
 		last := r.Token()
 		next, err := rw.TryLock(a.Ctx)
 		a.Alwaysf(err != nil || !r.Held(), "a writer is beside a reader who was the writer")
-		_ = r.Release(context.Background())
-		if err == nil {
-			_ = next.Release(context.Background())
-		}
+		drop(r)
+		drop(next)
 		if next, err = rw.Lock(ctx); err == nil {
 			a.Alwaysf(last == 0 || next.Token() == 0 || next.Token() > last, "a writer has the token %d after a reader had %d", next.Token(), last)
-			_ = next.Release(context.Background())
+			drop(next)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func reentered(a *player) {
 	}
 	second := enter(short)
 	if second == nil {
-		_ = first.Release(context.Background())
+		drop(first)
 		return
 	}
 	a.wantKept("a short entry after a long one", name, first, second)
@@ -43,36 +43,34 @@ func reentered(a *player) {
 	case 0:
 		if a.OneIn(2) { // and has no answer at first
 			p.cutsOffAll(sent * 3 / 2)
-			_ = first.Release(context.Background())
+			drop(first)
 			a.Rest(sent)
 		}
-		_ = first.Release(context.Background())
+		drop(first)
 		a.wantKept("the long entry is released", name, second)
 		more := []*redlatch.Lease{enter(long), enter(long)}
 		deep, err := mutex(long).TryLock(owner)
 		a.Wantf(errors.Is(err, redlatch.ErrTooDeep) || !second.Held(), "a fourth entry of three: %v", err)
 		for _, l := range append(more, deep) {
-			if l != nil {
-				_ = l.Release(context.Background())
-			}
+			drop(l)
 		}
 	case 1:
 		if adopted := a.adoptedFor(first, short); adopted != nil {
 			first = adopted
 			a.wantKept("the long entry is shortened", name, first, second)
 		}
-		_ = second.Release(context.Background())
+		drop(second)
 		a.wantKept("the second entry is released", name, first)
 	default:
 		third := enter(2 * long)
 		if third != nil {
 			a.wantKept("a longer entry after a long one", name, first, second, third)
-			_ = third.Release(context.Background())
+			drop(third)
 			a.wantKept("the longest entry is released", name, first, second)
 		}
 	}
-	_ = second.Release(context.Background())
-	_ = first.Release(context.Background())
+	drop(second)
+	drop(first)
 	a.Wantf(!a.Harmless() || a.kept("redlatch:"+name) == 0, "a reentrant mutex is kept when all entries are released")
 }
 
@@ -114,7 +112,7 @@ func around(a *player) {
 	again := time.Now()
 	inner, err = k.lock(p.Client, ctx, false)
 	if err != nil {
-		_ = outer.Release(context.Background())
+		drop(outer)
 		return
 	}
 	ends := func(l *redlatch.Lease, begun time.Time) {
@@ -128,7 +126,7 @@ func around(a *player) {
 		ends(inner, again)
 	case 2: // the outer one leads again when it may not be extended any more
 		a.Rest(most + ttl/3 + a.UpTo(ttl/4) - time.Since(begun))
-		_ = inner.Release(context.Background())
+		drop(inner)
 		ends(outer, begun)
 		a.Rest(ttl/20 + 4*a.Trip())
 		a.wantFreeNow(k)
@@ -144,15 +142,15 @@ func around(a *player) {
 		releases := p.counts("reentrant release")
 		extended := waits(func() (*redlatch.Lease, error) { return nil, inner.Extend(ctx) })
 		a.Rest(a.Trip())
-		_ = outer.Release(context.Background())
+		drop(outer)
 		released := waits(func() (*redlatch.Lease, error) { return nil, inner.Release(context.Background()) })
 		a.Rest(sent / 8)
 		a.Wantf(releases() == 0, "an entry is released while it is extended")
 		<-extended.ended
 		<-released.ended
 	}
-	_ = inner.Release(context.Background())
-	_ = outer.Release(context.Background())
+	drop(inner)
+	drop(outer)
 }
 
 // adoptedFor detaches a lease and adopts it for so long, without renewal; nil if that fails.
@@ -196,12 +194,12 @@ func sharing(a *player) {
 	second, err := lock(short)
 	if err != nil {
 		a.Wantf(false, "a second holder of what many can hold: %v", err)
-		_ = first.Release(context.Background())
+		drop(first)
 		return
 	}
 	a.wantKept("two leases", name, first, second)
 	if a.OneIn(2) {
-		_ = first.Release(context.Background())
+		drop(first)
 		a.wantKept("the long lease is released", name, second)
 		a.wantMarks(name, second)
 	} else if adopted := a.adoptedFor(first, short); adopted != nil {
@@ -209,8 +207,8 @@ func sharing(a *player) {
 		a.wantKept("the long lease is shortened", name, first, second)
 		a.wantMarks(name, first, second)
 	}
-	_ = first.Release(context.Background())
-	_ = second.Release(context.Background())
+	drop(first)
+	drop(second)
 }
 
 // wantMarks checks that what is noted beside a lock ends with it.
@@ -253,7 +251,7 @@ func bounds(a *player) {
 	}
 	lost := (*redlatch.LostError)(nil)
 	a.Wantf(!l.Held() && errors.As(l.Err(), &lost) && lost.Reason == redlatch.LossMaxHold, "a lease with MaxHold %v is held after %v: %v", most, time.Since(begun), l.Err())
-	_ = l.Release(context.Background())
+	drop(l)
 }
 
 // acknowledged acquires at a server of its own with replicas that are slow, or too few.
@@ -267,9 +265,7 @@ func acknowledged(a *player) {
 	m := p.Mutex(name).With(redlatch.LockOptions{Replicas: have + 1})
 	l, err := world.Either(a.OneIn(2), m.Lock, m.TryLock)(a.Ctx)
 	a.Wantf(errors.Is(err, redlatch.ErrNotReplicated), "an acquisition with %d replicas of %d: %v", have+1, have, err)
-	if err == nil {
-		_ = l.Release(context.Background())
-	}
+	drop(l)
 	a.Rest(sent)
 	m = p.Mutex(name).With(redlatch.LockOptions{Replicas: 1, TTL: ttl, Renew: redlatch.Off})
 	l, err = other.Mutex(name).TryLock(a.Ctx)
@@ -278,7 +274,7 @@ func acknowledged(a *player) {
 		next := waits(func() (*redlatch.Lease, error) { return m.Lock(a.Ctx) })
 		a.Rest(ttl/4 + a.UpTo(ttl/4))
 		extends := p.counts("mutex renew")
-		_ = l.Release(context.Background())
+		drop(l)
 		<-next.ended
 		n := extends()
 		a.Wantf(n <= 1, "a lease is extended %d times for replicas that acknowledge at once", n)
@@ -290,9 +286,7 @@ func acknowledged(a *player) {
 	l, err = m.Lock(soon)
 	cancel()
 	a.Wantf(!errors.Is(err, redlatch.ErrTaken), "a wait for replicas to acknowledge what is free: %v", err)
-	if err == nil {
-		_ = l.Release(context.Background())
-	}
+	drop(l)
 	a.Rest(4 * a.Trip())
 	begun := time.Now()
 	l, err = m.TryLock(a.Ctx)
@@ -302,7 +296,7 @@ func acknowledged(a *player) {
 		a.Wantf(left > ttl/2, "replicas took %v, and leave %v of %v", slow, left, ttl)
 		// After a tenth of the TTL the lease is extended once more before the program gets it.
 		a.Wantf(time.Since(begun) > ttl/12 || left <= ttl-slow, "replicas took %v, and %v are left of %v", slow, left, ttl)
-		_ = l.Release(context.Background())
+		drop(l)
 	}
 }
 
@@ -326,7 +320,7 @@ func thrifty(a *player) {
 		return
 	}
 	most("a try of a "+k.kind, count(), 1)
-	_ = l.Release(context.Background())
+	drop(l)
 	most("a try and a release of a "+k.kind, count(), 2)
 	if a.Plan.Quorum() {
 		return
@@ -341,7 +335,7 @@ func thrifty(a *player) {
 	beat := min(a.Plan.Heartbeat, a.Plan.TTL/3)
 	bound := 4 + int(2*time.Second*10/9/beat) + int(2*time.Second/a.Plan.TTL) + 2
 	a.Wantf(!l.Held() || count() <= bound, "2s of waiting for a %s cost %d requests, and may cost %d with heartbeats of %v", k.kind, count(), bound, beat)
-	_ = l.Release(context.Background())
+	drop(l)
 	next.release()
 	a.severally(p, name)
 	a.spins(p, name)
@@ -360,11 +354,9 @@ func (a *player) severally(p *partner, name string) {
 	for _, one := range names {
 		other, err := a.Client.Mutex(one).TryLock(a.Ctx)
 		a.Wantf(err != nil || !l.Held(), "one of several names is locked twice")
-		if err == nil {
-			_ = other.Release(context.Background())
-		}
+		drop(other)
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 }
 
 // spins has a leader whose work ends at once, and whose term is lost each time.
@@ -440,7 +432,7 @@ func sized(a *player) {
 	if dies {
 		a.Rest(1100 * time.Millisecond)
 	} else {
-		_ = first.Release(context.Background())
+		drop(first)
 	}
 	a.Rest(4 * a.Trip())
 	if dies { // no client that lives knows the size
@@ -448,22 +440,16 @@ func sized(a *player) {
 		a.Wantf(err == nil || !held || kind != "semaphore", "Available of a semaphore whose size only the dead know: %v", err)
 		l, err := try(q.Client, ctx, 3, a.OneIn(2))
 		a.Wantf(err == nil || !held, "a %s whose size only the dead know: %v", kind, err)
-		if err == nil {
-			_ = l.Release(context.Background())
-		}
+		drop(l)
 	} else {
 		<-next.ended
 		a.Wantf(next.err == nil || !held, "a waiter for a %s that has grown: %v", kind, next.err)
 		l, err := try(q.Client, ctx, 2, false)
 		a.Wantf(err == nil || !held || next.err != nil, "the second of two, of a %s that has grown: %v", kind, err)
-		if err == nil {
-			_ = l.Release(context.Background())
-		}
+		drop(l)
 		wrong, err := try(q.Client, ctx, 1, false)
 		a.Wantf(errors.Is(err, redlatch.ErrWrongKind) || !held || next.err != nil || !next.lease.Held(), "a %s with the size of before: %v", kind, err)
-		if err == nil {
-			_ = wrong.Release(context.Background())
-		}
+		drop(wrong)
 	}
 	cancel()
 	_ = p.Close()

@@ -43,7 +43,7 @@ func relayed(a *player) {
 		a.Rest(8 * a.Trip())
 	}
 	held := l.Held()
-	_ = l.Release(context.Background())
+	drop(l)
 	for i, w := range []*waiter{first, second, third} {
 		<-w.ended
 		if held && w.err == nil && i < 2 && a.Harmless() {
@@ -91,7 +91,7 @@ func crammed(a *player) {
 		all.Go(func() {
 			if l, err := k.lock(p.Client, ctx, true); err == nil {
 				served.Add(1)
-				_ = l.Release(context.Background())
+				drop(l)
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func crammed(a *player) {
 	second := k.waits(ctx, q.Client)
 	a.Rest(8 * a.Trip())
 	held := l.Held()
-	_ = l.Release(context.Background())
+	drop(l)
 	<-second.ended
 	first := served.Load()
 	a.Rest(8 * a.Trip()) // the others are in line again
@@ -141,7 +141,7 @@ func wished(a *player) {
 		first := k.waits(ctx, p.Client)
 		second := k.waits(ctx, p.Client)
 		told("the holder beside its own goroutines", l, wanted)
-		_ = l.Release(context.Background())
+		drop(l)
 		select {
 		case <-first.ended:
 		case <-second.ended:
@@ -161,7 +161,7 @@ func wished(a *player) {
 	}
 	second, err := s.TryAcquire(ctx, 1)
 	if err != nil {
-		_ = first.Release(context.Background())
+		drop(first)
 		return
 	}
 	one, two := first.Wanted(), second.Wanted()
@@ -171,8 +171,8 @@ func wished(a *player) {
 	}}.waits(ctx, a.Client)
 	told("the first holder of a semaphore", first, one)
 	told("the second holder of a semaphore", second, two)
-	_ = first.Release(context.Background())
-	_ = second.Release(context.Background())
+	drop(first)
+	drop(second)
 	next.release()
 }
 
@@ -214,7 +214,7 @@ func proclaimed(a *player) {
 	} else {
 		a.Wantf(!held, "Leader = %v", err)
 	}
-	_ = term.Release(context.Background())
+	drop(term)
 	err = e.Proclaim(ctx, term, "four")
 	a.Wantf(err != nil, "a term that is over proclaims")
 	a.Rest(4 * a.Trip())
@@ -251,7 +251,7 @@ func led(a *player) {
 	if forced == nil && gone != nil {
 		a.Wantf(runs == 1 && errors.Is(err, redlatch.ErrNotHeld), "an election whose work lost another lock ran %d times: %v", runs, err)
 	}
-	_ = other.Release(context.Background())
+	drop(other)
 }
 
 // joined has two entries of one owner wait behind another owner. As one comes in, so does the other.
@@ -276,7 +276,7 @@ func joined(a *player) {
 	second := k.waits(two, q.Client)
 	a.Rest(8 * a.Trip())
 	held := l.Held()
-	_ = l.Release(context.Background())
+	drop(l)
 	free := time.Now()
 	<-first.ended
 	<-second.ended

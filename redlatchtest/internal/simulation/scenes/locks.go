@@ -125,9 +125,7 @@ func quorumKinds(name string) []sharable {
 func (a *player) wantFreeNow(k sharable) {
 	l, err := k.lock(a.Client, a.Ctx, false)
 	a.Wantf(err == nil, "a try of a %s that is free: %v", k.kind, err)
-	if err == nil {
-		_ = l.Release(context.Background())
-	}
+	drop(l)
 }
 
 // kept returns for how long the server keeps a key, or nothing.

@@ -31,7 +31,7 @@ func lengthened(a *player) {
 	if err != nil {
 		return
 	}
-	defer func() { _ = l.Release(context.Background()) }()
+	defer drop(l)
 	const long = 40 * time.Second
 	switch a.Random.IntN(4) {
 	case 0: // an extend arrives after a longer one
@@ -88,7 +88,7 @@ func lengthened(a *player) {
 		if !a.Plan.Quorum() {
 			a.wantKept("a "+k.kind+" that is adopted for less", name, adopted)
 		}
-		_ = adopted.Release(context.Background())
+		drop(adopted)
 	}
 }
 
@@ -118,7 +118,7 @@ func short(a *player) {
 	if err != nil {
 		return
 	}
-	defer func() { _ = l.Release(context.Background()) }()
+	defer drop(l)
 	p.meets(name, wire.ReplyLost, 0)
 	if o.Renew == redlatch.Off {
 		begun := time.Now()
@@ -169,13 +169,13 @@ func usurped(a *player) {
 		})
 		err = l.Extend(a.Ctx)
 		a.Wantf(errors.Is(err, redlatch.ErrNotHeld), "an extend of a reentrant mutex that another library has: %v", err)
-		_ = l.Release(context.Background())
+		drop(l)
 		return
 	}
 	second, err := k.lock(a.Client, a.Ctx, false)
 	a.Wantf(err == nil, "a try of a %s that was deleted: %v", k.kind, err)
 	if err != nil {
-		_ = l.Release(context.Background())
+		drop(l)
 		return
 	}
 	left := second.Remaining()
@@ -208,7 +208,7 @@ func unlike(a *player) {
 			defer k.waits(ctx, p.Client).release()
 			a.Rest(8 * a.Trip())
 			p.dies()
-			defer func() { _ = l.Release(context.Background()) }()
+			defer drop(l)
 		}
 		defer func() {
 			cancel()
@@ -268,9 +268,7 @@ func (a *player) calls(name string) []call {
 		for _, wait := range []bool{false, true} {
 			all = append(all, call{k.kind, func(ctx context.Context) error {
 				l, err := k.lock(a.Client, ctx, wait)
-				if err == nil {
-					_ = l.Release(context.Background())
-				}
+				drop(l)
 				return err
 			}})
 		}
@@ -296,7 +294,7 @@ func forcesOwn(a *player) {
 	if err != nil {
 		return
 	}
-	defer func() { _ = l.Release(context.Background()) }()
+	defer drop(l)
 	info, err := p.ForceRelease(a.Ctx, name, redlatch.ForceOptions{Reason: "own"})
 	if err != nil {
 		return

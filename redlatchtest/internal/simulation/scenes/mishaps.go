@@ -64,7 +64,7 @@ func seized(a *player) {
 	defer func() { _ = p.Close() }()
 	if l, err := k.lock(p.Client, a.Ctx, false); err == nil {
 		a.seize(l, k)
-		_ = l.Release(context.Background())
+		drop(l)
 	}
 }
 
@@ -88,9 +88,7 @@ func (a *player) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
 		a.Wantf(adopted.Token() == token, "a %s is adopted with the token %d, and had %d", k.kind, adopted.Token(), token)
 		again, err := p.Adopt(a.Ctx, text, redlatch.LockOptions{})
 		a.Alwaysf(err != nil, "a text of a %s is adopted twice", k.kind)
-		if err == nil {
-			_ = again.Release(context.Background())
-		}
+		drop(again)
 		err = adopted.Release(context.Background())
 		a.Wantf(err == nil, "the release of a %s that was adopted: %v", k.kind, err)
 		a.wantFreeNow(k)
@@ -139,7 +137,7 @@ func strays(a *player) {
 	case 0: // it is sent again, is in, and is out, before the first request arrives
 		p.meets(name, wire.ArrivesLate, late)
 		if l, err := k.lock(p.Client, ctx, false); err == nil {
-			_ = l.Release(context.Background())
+			drop(l)
 		} else {
 			a.Wantf(false, "a try of a %s that was sent twice: %v", k.kind, err)
 		}
@@ -147,14 +145,14 @@ func strays(a *player) {
 		ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Millisecond)
 		p.meets(name, wire.ArrivesLate, 10*time.Millisecond+a.UpTo(sent/6))
 		if l, err := k.lock(p.Client, ctx, a.OneIn(2)); err == nil {
-			_ = l.Release(context.Background())
+			drop(l)
 		}
 		cancel()
 		for range 4 { // and other waiters give up, whose releases the client sends at once
 			a.Rest(sent / 30)
 			soon, cancel := context.WithTimeout(a.Ctx, a.Plan.Delay.Least)
 			if l, err := p.Mutex(name + "-other").TryLock(soon); err == nil {
-				_ = l.Release(context.Background())
+				drop(l)
 			}
 			cancel()
 		}
@@ -163,7 +161,7 @@ func strays(a *player) {
 		p.meets(name, wire.ReplyLost, 0)
 		ctx, cancel := context.WithTimeout(a.Ctx, sent/3+60*time.Millisecond)
 		if l, err := k.lock(p.Client, ctx, false); err == nil {
-			_ = l.Release(context.Background())
+			drop(l)
 		}
 		cancel()
 	case 5: // a waiter's first request arrives when the waiter has had the lock
@@ -174,14 +172,14 @@ func strays(a *player) {
 		p.meets("\t", wire.ArrivesLate, sent/3+60*time.Millisecond)
 		next := k.waits(ctx, p.Client)
 		a.Rest(sent/3 + 20*time.Millisecond)
-		_ = l.Release(context.Background())
+		drop(l)
 		next.release()
 		if l, err = k.lock(a.Client, ctx, false); err == nil {
 			a.Rest(2 * sent)
 			if info, err := a.Client.Inspect(a.Ctx, name); err == nil && !a.Plan.Quorum() && l.Held() {
 				a.Wantf(len(info.Waiters) == 0, "a request that arrived late is in line for a %s: %+v", k.kind, info.Waiters)
 			}
-			_ = l.Release(context.Background())
+			drop(l)
 		}
 	case 2: // a release arrives late, when others are in
 		l, err := k.lock(p.Client, ctx, false)
@@ -198,7 +196,7 @@ func strays(a *player) {
 			if k.kind != "reentrant" {
 				a.WantBacked(world.Acquisition{Kind: history.Mutex, Name: name}, other)
 			}
-			_ = other.Release(context.Background())
+			drop(other)
 		}
 	default: // a waiter gives up before its ticket arrives
 		l, err := k.lock(a.Client, ctx, false)
@@ -208,10 +206,10 @@ func strays(a *player) {
 		soon, cancel := context.WithTimeout(a.Ctx, sent)
 		p.meets("\t", wire.ArrivesLate, sent+10*time.Millisecond+a.UpTo(sent/6)) // a ticket has tabs
 		if l, err := k.lock(p.Client, soon, true); err == nil {
-			_ = l.Release(context.Background())
+			drop(l)
 		}
 		cancel()
-		_ = l.Release(context.Background())
+		drop(l)
 	}
 	a.Rest(late + 4*sent)
 	a.wantFreeNow(k)
@@ -234,7 +232,7 @@ func belated(a *player) {
 	if other, err := a.Client.Mutex(name + "-first").TryLock(ctx); err == nil { // so that the partner listens
 		w := sharables(name + "-first")[0].waits(ctx, p.Client)
 		a.Rest(6 * a.Trip())
-		_ = other.Release(context.Background())
+		drop(other)
 		w.release()
 	}
 	late := min(10*a.Trip(), sent/4) // before the request is sent again
@@ -252,7 +250,7 @@ func belated(a *player) {
 		<-extended
 		a.Rest(4 * a.Trip())
 		a.Wantf(err != nil || !l.Held() || a.Plan.Cluster, "a %s is held that was taken by force %v ago, during an extend", k.kind, late)
-		_ = l.Release(context.Background())
+		drop(l)
 	case 1: // the lock is taken by force before its client knows that it has it
 		p.meets(name, wire.AnsweredLate, late)
 		w := k.waits(ctx, p.Client)
@@ -271,7 +269,7 @@ func belated(a *player) {
 		next := waits(func() (*redlatch.Lease, error) { return m.Lock(ctx) })
 		p.cutsOffAll(1100 * time.Millisecond)
 		a.Wantf(next.within(a, 3*time.Second), "a goroutine waits for another whose lease is lost")
-		_ = l.Release(context.Background())
+		drop(l)
 		next.release()
 	case 3: // a waiter's client cannot listen any more, and is let in
 		l, err := k.lock(a.Client, ctx, false)
@@ -282,7 +280,7 @@ func belated(a *player) {
 		a.Rest(6 * a.Trip())
 		p.mutes()
 		a.Rest(4 * a.Trip())
-		_ = l.Release(context.Background())
+		drop(l)
 		a.Wantf(next.within(a, 400*time.Millisecond+8*a.Trip()), "a client without a subscription is not let into a %s", k.kind)
 		next.release()
 	default: // a waiter's client is dead when it is let in, and the server has not noticed
@@ -297,7 +295,7 @@ func belated(a *player) {
 		next := k.waits(ctx, p.Client)
 		a.Rest(6 * a.Trip())
 		q.each(func(l *wire.Link) { l.Kill(true) })
-		_ = l.Release(context.Background())
+		drop(l)
 		a.Wantf(next.within(a, 700*time.Millisecond+8*a.Trip()), "a client that died in line for a %s costs another more than it may", k.kind)
 		cancel()
 		next.release()

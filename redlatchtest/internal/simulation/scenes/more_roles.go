@@ -22,9 +22,7 @@ func crossed(a *player) {
 	q.Take = a.Client.Mutex(first).Lock
 	q.Enter = func(l *redlatch.Lease) {
 		again, err := a.Client.Mutex(first).TryLock(l.Context())
-		if err == nil {
-			_ = again.Release(context.Background())
-		}
+		drop(again)
 		a.Wantf(errors.Is(err, redlatch.ErrDeadlock) || !l.Held(), "a try of %q under its own lease: %v", first, err)
 		start := time.Now()
 		inner := world.Acquisition{Kind: history.Mutex, Name: second, Wait: true, TTL: a.Plan.TTL, Under: l}
@@ -65,7 +63,7 @@ func downgraded(a *player) {
 	if err != nil {
 		a.Refused(reading, reads, errors.Join(err, redlatch.ErrTaken))
 		a.Wantf(!l.Held(), "Downgrade = %v", err)
-		_ = l.Release(context.Background())
+		drop(l)
 		return
 	}
 	a.Note(history.Event{Type: history.Released, Op: call})
@@ -85,7 +83,7 @@ func resized(a *player) {
 		a.Wantf(free >= 0 && free <= 2, "%d of 3 permits are free beside a holder", free)
 	}
 	a.Rest(a.UpTo(10 * time.Millisecond))
-	_ = l.Release(context.Background())
+	drop(l)
 }
 
 // named enters a reentrant mutex as an owner that goroutines of several clients share.
@@ -110,7 +108,7 @@ func named(a *player) {
 	a.Rest(a.UpTo(10 * time.Millisecond))
 	if a.OneIn(3) {
 		if inner, err := m.TryLock(l.Context()); err == nil {
-			_ = inner.Release(context.Background())
+			drop(inner)
 			a.Wantf(l.Held(), "the release of an inner entry ended the outer one")
 		} else {
 			a.Wantf(l.Context().Err() != nil, "an owner cannot enter again: %v", err)
@@ -119,7 +117,7 @@ func named(a *player) {
 	s.mu.Lock()
 	s.flows--
 	s.mu.Unlock()
-	_ = l.Release(context.Background())
+	drop(l)
 }
 
 // robbed takes a mutex by force from its holder, now and then, which learns of it.
@@ -151,7 +149,7 @@ func robbed(a *player) {
 	s.mu.Unlock()
 	a.Wantf(l.Token() == 0 || l.Token() > last, "TakeByForce has token %d after %d", l.Token(), last)
 	a.Rest(a.UpTo(20 * time.Millisecond))
-	_ = l.Release(context.Background())
+	drop(l)
 }
 
 // panics acquires with a hook that panics at a step of it, beside acquisitions without. Nothing stays
@@ -194,6 +192,6 @@ func labeled(a *player) {
 	if info, err := a.Client.Inspect(a.Ctx, name); err == nil && l.Held() {
 		a.Wantf(len(info.Holders) == 1 && info.Holders[0].Labels["request"] == fmt.Sprint(a.Number), "Inspect shows %+v for a lease with labels", info)
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 	a.Rest(a.UpTo(time.Second))
 }

@@ -38,9 +38,7 @@ func shut(a *player) {
 		_, err := a.Client.ForceRelease(a.Ctx, name, redlatch.ForceOptions{})
 		open, tried := k.lock(a.Client, a.Ctx, false)
 		a.Wantf(err == nil && tried == nil, "a %s that is shut is opened by force: %v, %v", k.kind, err, tried)
-		if tried == nil {
-			_ = open.Release(context.Background())
-		}
+		drop(open)
 		return
 	}
 	if k.kind == "election" && a.Harmless() {
@@ -67,7 +65,7 @@ func (a *player) wantOpen(kind string, token int64, next *redlatch.Lease) {
 		a.Alwaysf(after >= minHold, "a %s is open %v after its acquisition, and the least hold is %v", kind, after, minHold)
 		a.Wantf(after <= 2*minHold+3*a.Trip(), "a %s is open %v after its acquisition, and the least hold is %v", kind, after, minHold)
 	}
-	_ = next.Release(context.Background())
+	drop(next)
 }
 
 // gaveBack fails to lock one of several names. The others are free then, whatever the least hold.
@@ -83,9 +81,7 @@ func gaveBack(a *player) {
 	}
 	p := a.meets(func(o *redlatch.Options) { o.Lock.MinHold = 10 * time.Second })
 	both, err := p.MultiMutex(first, second).With(redlatch.LockOptions{MaxWait: 10 * a.Trip()}).Lock(a.Ctx)
-	if err == nil {
-		_ = both.Release(context.Background())
-	}
+	drop(both)
 	if !l.Held() {
 		err = nil
 	}
@@ -93,11 +89,9 @@ func gaveBack(a *player) {
 		a.Wantf(errors.Is(err, redlatch.ErrTaken), "Lock of several names of which one is taken: %v", err)
 		free, err := a.Client.Mutex(first).TryLock(a.Ctx)
 		a.Wantf(err == nil, "a name that was given back: %v", err)
-		if err == nil {
-			_ = free.Release(context.Background())
-		}
+		drop(free)
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 	_ = p.Close()
 }
 
@@ -128,20 +122,18 @@ func readers(a *player) {
 			}
 			in <- struct{}{}
 			<-out
-			_ = r.Release(context.Background())
+			drop(r)
 		}()
 	}
 	a.Rest(8 * a.Trip())
 	held := l.Held()
-	_ = l.Release(context.Background())
+	drop(l)
 	a.Rest(2 * a.Trip())
 	a.Wantf(!held || len(in) == n, "%d of %d readers are in", len(in), n)
 	if a.Harmless() {
 		w, err := a.Client.RWMutex(name).TryLock(a.Ctx)
 		a.Wantf(errors.Is(err, redlatch.ErrTaken), "a writer beside %d readers: %v", len(in), err)
-		if err == nil {
-			_ = w.Release(context.Background())
-		}
+		drop(w)
 	}
 	close(out)
 	cancel()
@@ -166,7 +158,7 @@ func knotted(a *player) {
 			var err error
 			defer func() { tied <- err }() // when what it has is released
 			if mine, err = a.Client.Mutex(names[i]).Lock(ctx); err == nil {
-				defer func() { _ = mine.Release(context.Background()) }()
+				defer drop(mine)
 				<-begun
 				var other interface{ Release(context.Context) error }
 				switch free := "scene-a-" + names[2]; { // locked before the one that is taken
@@ -202,9 +194,7 @@ func overlabeled(a *player) {
 	}
 	l, err := a.Client.Mutex(a.scene("labels")).TryLock(redlatch.WithLabels(a.Ctx, labels))
 	a.Alwaysf(errors.Is(err, redlatch.ErrInvalid), "an acquisition with nine labels: %v", err)
-	if err == nil {
-		_ = l.Release(context.Background())
-	}
+	drop(l)
 	a.Rest(100*time.Millisecond + a.UpTo(time.Second))
 }
 
@@ -226,7 +216,7 @@ func namedNow(a *player) {
 	ctx, giveUp := context.WithCancel(a.Ctx)
 	last := k.waits(ctx, q.Client)
 	a.Rest(8 * a.Trip())
-	_ = l.Release(context.Background())
+	drop(l)
 	<-next.ended
 	a.Rest(6*beat/5 + 8*a.Trip())
 	giveUp()
@@ -255,12 +245,12 @@ func refusedOwn(a *player) {
 		second, err := world.Either(wait, m.Lock, m.TryLock)(a.Ctx)
 		if err == nil {
 			a.Wantf(!l.Held(), "a mutex is held twice")
-			_ = second.Release(context.Background())
+			drop(second)
 			break
 		}
 		taken := (*redlatch.TakenError)(nil)
 		a.Wantf(errors.As(err, &taken) && taken.Own && taken.Owner == l.Owner() && !taken.Since.IsZero() || !l.Held(),
 			"the error of a mutex that this client holds: %v", err)
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 }

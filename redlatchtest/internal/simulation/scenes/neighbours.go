@@ -150,7 +150,7 @@ func yields(a *player) {
 					if l, err := p.Mutex(name).With(o).Lock(ctx); err == nil {
 						served.Add(1)
 						a.Rest(2 * time.Millisecond)
-						_ = l.Release(context.Background())
+						drop(l)
 					}
 				}
 			})
@@ -181,9 +181,7 @@ func yields(a *player) {
 	defer func() { _ = p.Close() }()
 	l, err := p.Mutex(name).TryLock(a.Ctx)
 	a.Wantf(err == nil, "a try of a mutex that is free, and whose line has yielded: %v", err)
-	if err == nil {
-		_ = l.Release(context.Background())
-	}
+	drop(l)
 }
 
 // fenced enters a reentrant mutex whose tokens are counted in a key of another library.
@@ -221,7 +219,7 @@ func fenced(a *player) {
 	case 1:
 		_, _ = a.Client.ForceRelease(a.Ctx, "fenced", redlatch.ForceOptions{})
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 }
 
 // announced takes a lock by force, and announces that it is free.
@@ -249,5 +247,5 @@ func announced(a *player) {
 		lost := (*redlatch.LostError)(nil)
 		a.Wantf(errors.As(err, &lost) && lost.Reason == redlatch.LossForced, "the release of what was taken by force: %v", err)
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 }

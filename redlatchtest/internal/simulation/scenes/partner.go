@@ -1,6 +1,7 @@
 package scenes
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -185,4 +186,15 @@ const ofPatient = 20 * time.Second
 func patient(o *redlatch.Options) {
 	o.RequestTimeout = sent
 	o.Lock.TTL = ofPatient
+}
+
+// drop releases a lock, if it was granted.
+func drop[T any, L interface {
+	*T
+	Release(ctx context.Context) error
+}](l L,
+) {
+	if l != nil {
+		_ = l.Release(context.Background())
+	}
 }

@@ -277,7 +277,7 @@ func adopt(a *player) {
 		defer cancel()
 		if l, err := a.Client.Adopt(ctx, text, redlatch.LockOptions{}); err == nil {
 			a.used(text)
-			_ = l.Release(context.Background())
+			drop(l)
 		}
 		return
 	}

@@ -24,7 +24,7 @@ func bereaved(a *player) {
 	if err != nil {
 		return
 	}
-	defer func() { _ = l.Release(context.Background()) }()
+	defer drop(l)
 	p := a.meets()
 	waiting, giveUp := context.WithCancel(a.Ctx)
 	w := mine.waits(waiting, p.Client)
@@ -42,9 +42,7 @@ func bereaved(a *player) {
 	if held && released == nil {
 		second, err := next.lock(a.Client, a.Ctx, false)
 		a.Wantf(err == nil, "a try of a %s where a client died that waited for a %s: %v", next.kind, mine.kind, err)
-		if err == nil {
-			_ = second.Release(context.Background())
-		}
+		drop(second)
 	}
 	giveUp()
 	_ = p.Close()
@@ -59,7 +57,7 @@ func beside(a *player) {
 	if err != nil {
 		return
 	}
-	defer func() { _ = l.Release(context.Background()) }()
+	defer drop(l)
 	p := a.meets()
 	waiting, giveUp := context.WithCancel(a.Ctx)
 	w := waits(func() (*redlatch.Lease, error) { return p.Semaphore(s, world.Permits).Acquire(waiting, world.Permits) })
@@ -70,9 +68,7 @@ func beside(a *player) {
 		other, err2 := a.Client.Semaphore(s, world.Permits+1).TryAcquire(a.Ctx, 1)
 		a.Wantf(errors.Is(err2, redlatch.ErrWrongKind), "a try with another size: %v", err2)
 		for _, l := range []*redlatch.Lease{overtakes, other} {
-			if l != nil {
-				_ = l.Release(context.Background())
-			}
+			drop(l)
 		}
 	}
 	p.dies()
@@ -80,9 +76,7 @@ func beside(a *player) {
 	if l.Held() {
 		second, err := a.Client.Semaphore(s, world.Permits).TryAcquire(a.Ctx, 1)
 		a.Wantf(err == nil || !l.Held(), "a try beside a waiter that died: %v", err)
-		if err == nil {
-			_ = second.Release(context.Background())
-		}
+		drop(second)
 	}
 	giveUp()
 	_ = p.Close()
@@ -101,23 +95,23 @@ func entangled(a *player) {
 	}
 	others, err := p.Mutex(second).TryLock(a.Ctx)
 	if err != nil {
-		_ = mine.Release(context.Background())
+		drop(mine)
 		return
 	}
 	outside := a.OneIn(3) // then the lock is taken in part, by a holder that waits for nothing
 	if outside {
-		_ = others.Release(context.Background())
+		drop(others)
 		if others, err = p.Semaphore(second, 2).TryAcquire(a.Ctx, 1); err != nil {
-			_ = mine.Release(context.Background())
+			drop(mine)
 			return
 		}
 		third, err := a.Client.Semaphore(second, 2).TryAcquire(a.Ctx, 1)
 		if err != nil {
-			_ = others.Release(context.Background())
-			_ = mine.Release(context.Background())
+			drop(others)
+			drop(mine)
 			return
 		}
-		defer func() { _ = third.Release(context.Background()) }()
+		defer drop(third)
 	}
 	done := make(chan struct{}, 3)
 	waiting, giveUp := context.WithCancel(a.Ctx)
@@ -129,7 +123,7 @@ func entangled(a *player) {
 		}
 		defer cancel()
 		if l, err := take(ctx); err == nil {
-			_ = l.Release(context.Background())
+			drop(l)
 		}
 		done <- struct{}{}
 	}
@@ -163,8 +157,8 @@ func entangled(a *player) {
 	for range 3 {
 		<-done
 	}
-	_ = mine.Release(context.Background())
-	_ = others.Release(context.Background())
+	drop(mine)
+	drop(others)
 }
 
 // lined has goroutines of two clients wait for a lock, and looks how Inspect shows them.
@@ -218,6 +212,6 @@ func lined(a *player) {
 			}
 		}
 	})
-	_ = l.Release(context.Background())
+	drop(l)
 	_ = p.Close()
 }

@@ -47,7 +47,7 @@ func awaited(a *player) {
 	}
 	a.Rest(min(ttl/4, a.Plan.TTL/4))
 	held := l.Held()
-	_ = l.Release(context.Background())
+	drop(l)
 	<-done
 	switch {
 	case err == nil && forced:
@@ -60,9 +60,7 @@ func awaited(a *player) {
 		a.Wantf(forced || !held, "several names: %v", err)
 		a.Wantf(!forced || errors.Is(err, redlatch.ErrNotHeld), "several names of which one was taken by force: %v", err)
 	}
-	if err == nil {
-		_ = both.Release(context.Background())
-	}
+	drop(both)
 	for _, name := range []string{first, second} {
 		a.wantFreeNow(sharables(name)[0])
 	}
@@ -117,7 +115,7 @@ func cutOff(a *player) {
 	if l.Held() && ctx.Err() == nil {
 		a.Wantf(gone == 1 && back == 1, "a waiter is told %d times that no server is reached, and %d times that one is", gone, back)
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 	next.release()
 }
 
@@ -137,11 +135,11 @@ func listed(a *player) {
 			held = append(held, l)
 			continue
 		}
-		_ = l.Release(context.Background())
+		drop(l)
 	}
 	defer func() {
 		for _, l := range held {
-			_ = l.Release(context.Background())
+			drop(l)
 		}
 	}()
 	if len(held) == 0 {
@@ -177,14 +175,12 @@ func permitted(a *player) {
 	if err == nil {
 		none, err := s.TryAcquireAll(a.Ctx)
 		a.Wantf(errors.Is(err, redlatch.ErrTaken) || !first.Held() || !rest.Held(), "TryAcquireAll of nothing: %v", err)
-		if err == nil {
-			_ = none.Release(context.Background())
-		}
+		drop(none)
 		free, err := s.Available(a.Ctx)
 		a.Wantf(err == nil && free == 0 || !first.Held() || !rest.Held(), "%d of 3 permits are free when all are held: %v", free, err)
-		_ = rest.Release(context.Background())
+		drop(rest)
 	}
-	_ = first.Release(context.Background())
+	drop(first)
 	cause := context.Cause(first.Context())
 	a.Wantf(errors.Is(cause, redlatch.ErrNotHeld), "the context of a lease that was released says %v", cause)
 }
@@ -210,20 +206,18 @@ func grown(a *player) {
 		_, err := a.Client.Semaphore(name, 2).Resize(ctx, 1)
 		told := next.within(a, 4*a.Trip()) && errors.Is(next.err, redlatch.ErrWrongKind)
 		a.Wantf(told || err != nil || !l.Held(), "a wait for more permits than there are now: %v", next.err)
-		_ = l.Release(context.Background())
+		drop(l)
 		next.release()
 		return
 	}
 	larger, err := a.Client.Semaphore(name, 2).Resize(ctx, 3)
 	held := l.Held() && err == nil
-	_ = l.Release(context.Background())
+	drop(l)
 	<-next.ended
 	if held && next.err == nil {
 		one, err := larger.TryAcquire(ctx, 1)
 		a.Wantf(err == nil || !next.lease.Held(), "the third permit of a semaphore that has grown: %v", err)
-		if err == nil {
-			_ = one.Release(context.Background())
-		}
+		drop(one)
 	}
 	next.release()
 }

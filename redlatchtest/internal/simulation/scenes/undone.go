@@ -68,10 +68,10 @@ func gaveUp(a *player) {
 		again := k.waits(a.Ctx, p.Client) // which keeps the client believed alive
 		a.Rest(8 * a.Trip())
 		a.wantWaiters(k, l, 1, "when another has given up")
-		_ = l.Release(context.Background())
+		drop(l)
 		again.release()
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 	w.release()
 }
 
@@ -104,9 +104,7 @@ func cutShort(a *player) {
 	if hold > 0 {
 		early, err := k.lock(a.Client, a.Ctx, false)
 		a.Wantf(errors.Is(err, redlatch.ErrTaken) || time.Since(begun) > hold-a.Trip(), "a %s that is shut for %v can be had after %v: %v", k.kind, hold, time.Since(begun), err)
-		if err == nil {
-			_ = early.Release(context.Background())
-		}
+		drop(early)
 		a.Rest(hold + sent - time.Since(begun))
 	}
 	a.wantFreeNow(k)
@@ -123,13 +121,13 @@ func recalled(a *player) {
 	defer func() { _ = p.Close() }()
 	if l, w := a.line(sharables(name + "-heard")[0], p, a.Ctx); l != nil { // so that it listens
 		defer w.release()
-		defer func() { _ = l.Release(context.Background()) }()
+		defer drop(l)
 	}
 	l, err := k.lock(p.Client, a.Ctx, false)
 	if err != nil {
 		return
 	}
-	_ = l.Release(context.Background())
+	drop(l)
 	again := "release redlatch:" + name + " "
 	sends := p.totals(func(what string) int { return strings.Count(what, again) })
 	for range 4 {
@@ -176,7 +174,7 @@ func emptied(a *player) {
 	a.Rest(time.Second)
 	a.wantWaiters(k, l, 2, "when the line was forgotten")
 	held := l.Held()
-	_ = l.Release(context.Background())
+	drop(l)
 	for _, w := range []*waiter{first, second} {
 		w.release()
 		a.Wantf(!held || w.err == nil, "a waiter for a %s whose line was forgotten: %v", k.kind, w.err)
@@ -215,7 +213,7 @@ func filled(a *player) {
 		again, err := k.lock(p.Client, a.Ctx, false)
 		a.Wantf(err == nil, "a try of a %s that was released at a server that did not write: %v", k.kind, err)
 		if err == nil {
-			_ = again.Release(context.Background())
+			drop(again)
 			a.Rest(2 * time.Millisecond)
 		}
 		a.Net.Call(s.Flush) // the next kind has the same name
@@ -250,7 +248,7 @@ func startled(a *player) {
 		if !a.Plan.Quorum() {
 			a.wantWaiters(k, l, 0, "when the hook of the last has panicked")
 		}
-		_ = l.Release(context.Background())
+		drop(l)
 		a.Rest(4 * a.Trip())
 	}
 	a.wantFreeNow(k)
@@ -321,7 +319,7 @@ func lessened(a *player) {
 		cancel()
 		info, err := p.Inspect(a.Ctx, name)
 		a.Wantf(err != nil || len(info.Holders) == 1 || !l.Held(), "Inspect of a %s, without the right to %s: %+v", k.kind, command, info)
-		_ = l.Release(context.Background())
+		drop(l)
 	}
 	if !a.Plan.Quorum() {
 		a.lessUsed(p, other, name, told)
@@ -336,7 +334,7 @@ func lessened(a *player) {
 		noted, err := p.Mutex(name + "-noted").TryLock(labeled)
 		told("a mutex with labels", err)
 		if err == nil {
-			defer func() { _ = noted.Release(context.Background()) }()
+			defer drop(noted)
 		}
 		a.Rest(300 * time.Millisecond) // until that is noted
 	}
@@ -344,7 +342,7 @@ func lessened(a *player) {
 	a.Rest(a.UpTo(6 * a.Trip()))
 	p.dies()
 	a.Rest(time.Second)
-	_ = l.Release(context.Background())
+	drop(l)
 	w.release()
 }
 

@@ -1,0 +1,208 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// Fact is one thing that is known of a lock, a holder or a waiter.
+type Fact struct {
+	Label string // "" if the text has it
+	Text  string
+	Bad   bool // it needs a look
+}
+
+// ProcessText returns what is known of a process, or else of its client.
+func ProcessText(p redlatch.Process, client string) string {
+	switch {
+	case p.Host != "":
+		return fmt.Sprintf("%s (pid %d on %s)", Visible(p.Program), p.PID, Visible(p.Host))
+	case client != "":
+		return fmt.Sprintf("%s (id %s)", unknown, Visible(client))
+	}
+	return unknown
+}
+
+// unknown stands for a process that has no record.
+const unknown = "a client that is gone, cut off or just starting"
+
+// betweenRuns reports whether what holds a job is the window of a run that has ended.
+func betweenRuns(h redlatch.Holder) bool { return h.Resting && h.Owner == "window" }
+
+// HolderText returns what is known of the process that holds a lock of that kind.
+func HolderText(kind string, h redlatch.Holder) string {
+	switch {
+	case betweenRuns(h):
+		return "the window of its last run"
+	case h.Resting:
+		client := "a client"
+		if h.Process.Host != "" {
+			client = ProcessText(h.Process, "")
+		}
+		if kind != "slotpool" {
+			return fmt.Sprintf("%s, which has released it; its minimal hold keeps it closed for another %s", client, Span(h.Remaining))
+		}
+		return fmt.Sprintf("%s, which is gone; its place is kept for another %s", client, Span(h.Remaining))
+	case h.Foreign:
+		return fmt.Sprintf("a foreign client (owner %.40q)", h.Owner)
+	case h.Detached:
+		return ProcessText(h.Process, h.Client) + ", detached"
+	case !h.Kept.IsZero():
+		return ProcessText(h.Process, h.Client) + ", which only keeps it: not in use"
+	}
+	return ProcessText(h.Process, h.Client)
+}
+
+// HolderLine returns a holder in words, with how long it has held the lock at that moment.
+func HolderLine(kind string, h redlatch.Holder, at time.Time) string {
+	if h.Resting {
+		return HolderText(kind, h)
+	}
+	facts := told(h.Labels, h.Dead, h.LastSeen, at)
+	return sentence(lasting(HolderText(kind, h), h.Since, at), facts)
+}
+
+// WaiterText returns a waiter in words, with how long it has waited at that moment.
+func WaiterText(kind string, w redlatch.Waiter, at time.Time) string {
+	text := lasting(ProcessText(w.Process, w.Client), w.Since, at)
+	return sentence(text, WaiterFacts(kind, w, at))
+}
+
+func lasting(text string, since, at time.Time) string {
+	if since.IsZero() {
+		return text
+	}
+	return text + " for " + Ago(at, since)
+}
+
+// told returns the labels, and when a client that is believed dead was last heard of.
+func told(labels map[string]string, dead bool, seen, at time.Time) (all []Fact) {
+	if len(labels) > 0 {
+		all = append(all, Fact{Text: LabelText(labels)})
+	}
+	switch {
+	case dead && seen.IsZero():
+		all = append(all, Fact{Text: believedDead, Bad: true})
+	case dead:
+		text := "not heard of for " + Ago(at, seen) + ": " + believedDead
+		all = append(all, Fact{Text: text, Bad: true})
+	}
+	return all
+}
+
+const believedDead = "believed dead"
+
+// sentence returns a text, and what is known beside it.
+func sentence(text string, facts []Fact) string {
+	for _, f := range facts {
+		text += ", " + f.Text
+	}
+	return text
+}
+
+// HolderFacts returns all that is known of a holder beside its process. Moments are in that time
+// zone.
+func HolderFacts(l *Lock, h redlatch.Holder, zone *time.Location) []Fact {
+	var all []Fact
+	if label, text := beyond(l.Kind, h); text != "" {
+		all = append(all, Fact{Label: label, Text: text})
+	}
+	if !h.Since.IsZero() {
+		text := Ago(l.At, h.Since) + ", since " + Stamp(h.Since.In(zone))
+		all = append(all, Fact{Label: Held, Text: text})
+	}
+	all = append(all, l.leaseText(h))
+	if !h.LastSeen.IsZero() {
+		ago := l.At.Sub(h.LastSeen)
+		if extended, seen := l.Extended(h); seen {
+			ago = min(ago, extended)
+		}
+		heard := Recently(ago)
+		if h.Dead {
+			heard += ": " + believedDead
+		}
+		all = append(all, Fact{"heard of", heard, h.Dead})
+	}
+	if h.Token > 0 {
+		all = append(all, Fact{Label: Token, Text: strconv.FormatInt(h.Token, 10)})
+	}
+	if len(h.Labels) > 0 {
+		all = append(all, Fact{Label: "labels", Text: LabelText(h.Labels)})
+	}
+	return append(all, Fact{Label: "owner", Text: Visible(h.Owner)})
+}
+
+// WaiterFacts returns what a waiter wants, and what is known of it beside its process.
+func WaiterFacts(kind string, w redlatch.Waiter, at time.Time) []Fact {
+	var all []Fact
+	wants := redlatch.Holder{Slot: -1, Mode: w.Mode, Permits: w.Permits, Value: w.Value}
+	wants.EntryOf = w.EntryOf
+	if label, text := beyond(kind, wants); text != "" {
+		all = append(all, Fact{Text: label + " " + text})
+	}
+	if w.Callers > 1 {
+		all = append(all, Fact{Text: Count(w.Callers) + " callers"})
+	}
+	facts := told(w.Labels, w.Dead, w.LastSeen, at)
+	if len(w.Holds) > 0 {
+		var names []string
+		for _, h := range w.Holds {
+			names = append(names, Visible(h.Name))
+		}
+		text := "holds " + strings.Join(names, " and ")
+		facts = slices.Insert(facts, min(len(w.Labels), 1), Fact{Text: text}) // after the labels
+	}
+	return append(all, facts...)
+}
+
+// beyond returns what an acquisition has beyond its lease, and what that is called; by kind.
+func beyond(kind string, h redlatch.Holder) (label, text string) {
+	switch {
+	case h.Foreign || h.Resting && kind != "slotpool":
+		return "", ""
+	case kind == "slotpool" && h.Slot >= 0:
+		return "slot", strconv.Itoa(h.Slot)
+	case kind == "semaphore":
+		return "permits", Count(h.Permits)
+	case kind == "rwmutex":
+		return "mode", Visible(h.Mode)
+	case kind == "election":
+		return "value", Visible(h.Value)
+	case kind == "reentrant":
+		return "entered as", Visible(h.EntryOf)
+	}
+	return "", ""
+}
+
+// ends returns when a lease runs out that no client extends.
+func ends(d time.Duration) string {
+	if d < 0 {
+		return "never expires"
+	}
+	return "expires in " + Span(d)
+}
+
+// leaseText returns how the lease of a holder stands. One look does not tell when it was extended;
+// two do.
+func (l *Lock) leaseText(h redlatch.Holder) Fact {
+	ago, seen := l.Extended(h)
+	switch {
+	case !h.Kept.IsZero():
+		return Fact{Label: Lease, Text: "given up when another wants it; " + ends(h.Remaining)}
+	case betweenRuns(h):
+		return Fact{Label: Lease, Text: "the next run may begin in " + Span(h.Remaining)}
+	case h.Remaining < 0 || h.Resting || h.Foreign || h.Detached || h.Dead: // no client extends it
+		return Fact{Label: Lease, Text: ends(h.Remaining)}
+	case l.Overdue(h):
+		text := fmt.Sprintf("extend overdue: %s ago was the last; expires in %s", Span(ago), Span(h.Remaining))
+		return Fact{Lease, text, true}
+	case seen:
+		return Fact{Label: Lease, Text: "extended " + Recently(ago)}
+	}
+	return Fact{Label: Lease, Text: Span(h.Remaining) + " left if it is not extended"}
+}
