@@ -21,7 +21,7 @@ type Keeper struct {
 	byOwner map[string]*Lease
 	callers map[uint64][]uintptr // of acquisitions, by id, where they were noted
 	taken   map[string]string    // by force, by owner: what messages told of leases that are held still
-	early   recent.Set           // owners that were told to be taken by force, and had no lease then
+	early   recent.Set           // owners that were told to be taken by force; their leases may begin later
 	shelf   shelf
 	inside  map[entrance]*visit // owners of reentrant mutexes
 

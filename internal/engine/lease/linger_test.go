@@ -142,6 +142,21 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
+// TestForcedIsNotTakenUp: once a message has said that a lock was taken by force, its client neither
+// keeps it, though no extend has asked yet, nor takes up what it keeps.
+func TestForcedIsNotTakenUp(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		inUse, kept := h.granted(t, h.lingering(t, "a")), h.granted(t, h.lingering(t, "b"))
+		h.release(t, kept, 0)
+		for _, l := range []*Lease{inUse, kept} {
+			h.Revoked(l.Owner(), "")
+			check.OK(t, "Release", l.Release(t.Context()))
+			_, ok := h.TakeKept(l.Lock())
+			check.That(t, !ok, "%s is taken up after it was taken by force", l.Lock().Name)
+		}
+	})
+}
+
 // TestTakenUpWhenDue: a lease that is due to be extended is kept, for as long as the next holder has a
 // third of its time. That holder's watchdog extends it when half of its time has passed: most work
 // has ended by then.

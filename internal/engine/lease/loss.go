@@ -51,22 +51,26 @@ func (k *Keeper) Revoked(owner, note string) {
 	}
 }
 
-// noteForced remembers what a message told of an owner, if it has a lease. It returns the lease, and
-// the one of that owner that is kept.
+// noteForced remembers what a message told of an owner. It returns the lease of that owner, and the
+// one that is kept, which it takes off the shelf.
+//
+// It is tempting to remember the owner only if it has no lease yet. But a lease that is released in this
+// moment would be kept, and taken up again under the same owner, beside the holder that took it by force.
 func (k *Keeper) noteForced(owner, note string) (l, kept *Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l = k.byOwner[owner]
-	if l == nil {
-		k.early.Add(owner) // Redis may just have let it in
+	k.early.Add(owner)
+	if kept = k.shelf.byOwner[owner]; kept != nil {
+		k.unshelveLocked(kept) // at once, or it could be taken up before it is given back
 	}
+	l = k.byOwner[owner]
 	if l != nil && readable(note) != "" {
 		if k.taken == nil {
 			k.taken = make(map[string]string)
 		}
 		k.taken[owner] = note
 	}
-	return l, k.shelf.byOwner[owner]
+	return l, kept
 }
 
 // readable returns a note about a forced release, or "" if it is none: any program may publish one.
