@@ -985,6 +985,8 @@ var mutants = []mutant{
 		"		due = min(due, valid/2)\n", "", "TestTakenUpWhenDue"),
 	breaks("word of a forced release that hides the one before", "internal/base/recent/recent.go",
 		"s.newer[text] = true", "s.newer = map[string]bool{text: true}", "TestSetRemembersTheLast"),
+	breaks("run of a job that its own lost request keeps from beginning, and that calls it another's", "internal/engine/acquire/single.go",
+		"answer.Resent && a.leavesTraces()", "false", "TestAttempt$"),
 	breaks("forced lease that is kept when it is released", "internal/engine/lease/loss.go",
 		"	k.early.Add(owner)\n", "	if k.byOwner[owner] == nil {\n		k.early.Add(owner)\n	}\n", "TestForcedIsNotTakenUp"),
 	breaks("lock that was taken by force while it was kept, and is taken up", "internal/engine/lease/loss.go",

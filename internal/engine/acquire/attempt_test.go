@@ -1,6 +1,7 @@
 package acquire_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,6 +93,7 @@ func TestAttempt(t *testing.T) {
 	tardy := []answers.Says{late(200*time.Millisecond, inside)}
 	for name, c := range map[string]struct {
 		wait     bool
+		kind     *script.Kind  // nil for a mutex
 		ttl      time.Duration // 0 for ttl
 		limit    time.Duration // of the caller; 0 for none
 		acquires []answers.Says
@@ -108,10 +110,23 @@ func TestAttempt(t *testing.T) {
 		"no answer":             {acquires: []answers.Says{silent}, want: []error{fault.ErrUnreachable}, told: "attempt failed", after: timeout, asked: 3, undone: true},
 		"an answer lost":        {acquires: []answers.Says{silent, inside}, told: "attempt granted", after: timeout / 3, asked: 2},
 		"an answer lost, taken": {acquires: []answers.Says{silent, taken}, want: []error{fault.ErrTaken}, told: "attempt failed", after: timeout / 3, asked: 2, undone: true},
-		"loading":               {acquires: []answers.Says{refuses("LOADING"), inside}, told: "attempt granted", asked: 2},
-		"full":                  {acquires: []answers.Says{refuses("OOM command not allowed")}, want: []error{}, told: "attempt failed", asked: 1},
-		"no right":              {acquires: []answers.Says{refuses("NOPERM")}, want: []error{}, told: "attempt failed", asked: 1, undone: true},
-		"nearly over":           {ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside)}, told: "attempt granted", after: 200 * time.Millisecond, asked: 1},
+		// The first request may have closed the window, or left the slot at rest.
+		"an answer lost, and its run over": {
+			kind: script.Job, ttl: 900 * time.Millisecond, acquires: []answers.Says{silent, taken},
+			want: []error{fault.ErrUnreachable}, told: "attempt failed", after: timeout / 3, asked: 2, undone: true,
+		},
+		"an answer lost, and its lease of a slot over": {
+			kind: script.SlotPool, ttl: 900 * time.Millisecond, acquires: []answers.Says{silent, taken},
+			want: []error{fault.ErrUnreachable}, told: "attempt failed", after: timeout / 3, asked: 2, undone: true,
+		},
+		"an answer lost, another run": {
+			kind: script.Job, acquires: []answers.Says{silent, taken},
+			want: []error{fault.ErrTaken}, told: "attempt failed", after: timeout / 3, asked: 2, undone: true,
+		},
+		"loading":     {acquires: []answers.Says{refuses("LOADING"), inside}, told: "attempt granted", asked: 2},
+		"full":        {acquires: []answers.Says{refuses("OOM command not allowed")}, want: []error{}, told: "attempt failed", asked: 1},
+		"no right":    {acquires: []answers.Says{refuses("NOPERM")}, want: []error{}, told: "attempt failed", asked: 1, undone: true},
+		"nearly over": {ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside)}, told: "attempt granted", after: 200 * time.Millisecond, asked: 1},
 		"over": {
 			ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside)}, renews: gone,
 			want: []error{fault.ErrUnreachable}, told: "attempt failed", after: 200 * time.Millisecond, asked: 1,
@@ -154,9 +169,7 @@ func TestAttempt(t *testing.T) {
 				})
 				var told []string
 				e, on := client(t, s, &told)
-				if c.ttl > 0 {
-					on.TTL = c.ttl
-				}
+				on.TTL, on.Kind = cmp.Or(c.ttl, on.TTL), cmp.Or(c.kind, on.Kind)
 				ctx, cancel := context.WithCancel(t.Context())
 				if c.limit > 0 {
 					ctx, cancel = context.WithTimeout(t.Context(), c.limit)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
@@ -88,10 +89,19 @@ func (a *attempt) try(ctx context.Context) (*lease.Lease, error) {
 	switch {
 	case err != nil:
 		return nil, a.outOfTime(ctx, answer.Resent, err)
+	case !standing.Inside && answer.Resent && a.leavesTraces():
+		return nil, a.failed("acquire", fmt.Errorf("%w to the first request: Redis may have done it, and its lease is over", fault.ErrUnreachable))
 	case !standing.Inside:
 		return nil, a.failed("acquire", a.taken())
 	}
 	return a.begin(ctx, a.directly(standing, answer, a.Inside(a.owner, "", standing, answer, answer.Resent)))
+}
+
+// leavesTraces reports whether what an earlier copy of the request has let in may have run out by now,
+// and keeps others out all the same: the window of a job, a slot at rest. It would be the attempt itself
+// that has taken it.
+func (a *attempt) leavesTraces() bool {
+	return (a.Kind == script.Job || a.Kind == script.SlotPool) && a.by.Now().Since(a.start) >= a.TTL-lock.Drift(a.TTL)
 }
 
 // unwritten reports whether a request that failed with err has changed nothing, and no copy of it is
