@@ -123,14 +123,15 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 	e.Notes = notes.New(e.Closing, c, keys.Notes(e.Prefix, e.ID), e.RequestTimeout, e.Schedule, now)
 	e.Listener = subscribe.New(
 		e.Closing, c, keys.Grants(e.Prefix, e.ID), e.RequestTimeout, e.LiveFor(), e.Schedule, now,
-		subscribe.Handler{Message: e.hear, Changed: e.subscribed, InUse: e.waits})
+		subscribe.Handler{Message: e.hear, Changed: e.subscribed, InUse: e.uses})
 	e.Cleanup = cleanup.New(e.Closing, e.Asker.Nodes(), e.Schedule, now, e.RequestTimeout/3)
 	e.Keeper.Schedule, e.Keeper.Listener, e.Keeper.Cleanup = e.Schedule, e.Listener, e.Cleanup // which need it
 	e.Undo = &lock.Undo{Queue: e.Cleanup, Nodes: len(e.Asker.Nodes()), LiveFor: e.LiveFor(), Sharded: e.Listener.Sharded}
 	e.Line = line.New(line.Needs{
 		Asker: e.Asker, Undo: e.Undo, Schedule: e.Schedule, Handoffs: &e.handoffs, Listener: e.Listener, Notes: e.Notes, Conn: c,
 		Client: e.ID, Heartbeat: e.Heartbeat, LiveFor: e.LiveFor(), Now: now, Closing: e.Closing,
-		Spawn: e.Spawn, Owner: e.Owner, Announce: e.Presence.Announce, Back: e.Keeper.ReleaseAgain, Refusal: words.Refusal,
+		Back:  func(key string) { e.Keeper.ReleaseAgain(key, e.Heartbeat) },
+		Spawn: e.Spawn, Owner: e.Owner, Announce: e.Presence.Announce, Refusal: words.Refusal,
 	})
 	var contest *ballot.Contest
 	if e.Quorum != nil {

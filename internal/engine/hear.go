@@ -14,7 +14,7 @@ func (e *Engine) subscribed(s *subscribe.Subscription) {
 		e.Keeper.DropKept()
 	}
 	if s.Session() > 1 { // it is back: the server may be another, or have an older copy
-		e.Keeper.ReleaseAgain(s.Key())
+		e.Keeper.ReleaseAgain(s.Key(), 0)
 	}
 	e.Line.PollNow(s)
 	e.tries.WakeAll()
@@ -24,8 +24,11 @@ func (e *Engine) subscribed(s *subscribe.Subscription) {
 	}
 }
 
-// waits reports whether a goroutine waits for the name with this key.
-func (e *Engine) waits(key string) bool { return e.Line.Waits(key) || e.Counts.waits(key) }
+// uses reports whether the client needs to hear of the name with this key. A holder hears of a force, and
+// of a failover to a server that may not know of a release.
+func (e *Engine) uses(key string) bool {
+	return e.Line.Waits(key) || e.Counts.waits(key) || e.Keeper.Uses(key)
+}
 
 // hear takes one message. A text that is none is ignored: anybody may publish on the channel.
 func (e *Engine) hear(text string) {

@@ -47,6 +47,26 @@ func FuzzHear(f *testing.F) {
 	})
 }
 
+// opened returns a client over a server, which the test ends, and makes locks.
+func opened(t *testing.T, c conn.Conn) (e *Engine, on func(name string) *lock.Lock) {
+	t.Helper()
+	e = New(c, Config{Prefix: "p:", Heartbeat: heartbeat, RequestTimeout: time.Second, FenceTTL: time.Hour}, Words{
+		Tell:    func(context.Context, *lock.Lock, lock.Event) {},
+		Lost:    func(*lock.Lock, string, int64, lock.Loss) error { return fault.ErrNotHeld },
+		Refusal: func(_ *lock.Lock, reason string) error { return errors.New(reason) },
+	}, clock.Now)
+	t.Cleanup(func() {
+		e.Stop()
+		check.Nil(t, "Close", e.Close())
+	})
+	return e, func(name string) *lock.Lock {
+		return &lock.Lock{
+			Subject: ask.Subject{Kind: script.Mutex, Name: name, Keys: check.Value(keys.Of("p:", name)).OK(t)}, Client: "x",
+			FenceTTL: time.Hour, Terms: lock.Terms{TTL: 10 * time.Second, Renews: true},
+		}
+	}
+}
+
 func hears(t *testing.T, messages []string) {
 	s := answers.New(func(ctx context.Context, verb string, call conn.Call) conn.Result {
 		if verb != "await" {
@@ -55,21 +75,7 @@ func hears(t *testing.T, messages []string) {
 		in := conn.Reply{List: []conn.Reply{{Int: 1}, {Int: granted}, {}}}
 		return conn.Result{Reply: conn.Reply{List: []conn.Reply{{Int: 60_000}, {}, {}, {Text: "other"}, {}, in}}}
 	})
-	e := New(closable{s}, Config{Prefix: "p:", Heartbeat: heartbeat, RequestTimeout: time.Second, FenceTTL: time.Hour}, Words{
-		Tell:    func(context.Context, *lock.Lock, lock.Event) {},
-		Lost:    func(*lock.Lock, string, int64, lock.Loss) error { return fault.ErrNotHeld },
-		Refusal: func(_ *lock.Lock, reason string) error { return errors.New(reason) },
-	}, clock.Now)
-	defer func() {
-		e.Stop()
-		check.Nil(t, "Close", e.Close())
-	}()
-	on := func(name string) *lock.Lock {
-		return &lock.Lock{
-			Subject: ask.Subject{Kind: script.Mutex, Name: name, Keys: check.Value(keys.Of("p:", name)).OK(t)}, Client: "x",
-			FenceTTL: time.Hour, Terms: lock.Terms{TTL: 10 * time.Second, Renews: true},
-		}
-	}
+	e, on := opened(t, closable{s})
 	held := e.Keeper.Begin(on("held"), 1, t.Context(), lock.Grant{Owner: holder, Token: 7, Sent: clock.Now(), TTL: 10 * time.Second}, clock.Now())
 	held.Wanted()
 	wanted := on("wanted")
@@ -95,4 +101,59 @@ func hears(t *testing.T, messages []string) {
 	time.Sleep(15 * time.Second) // longer than the lease without extends
 	check.That(t, held.Held(), "the lease is lost by %q: %v", messages, held.Err())
 	check.That(t, e.Cleanup.Len() == 0, "hear(%q) left %d releases to send, want none: this client gave up nothing", messages, e.Cleanup.Len())
+}
+
+// cluster is a server where names have subscriptions of their own, which cut breaks.
+type cluster struct {
+	closable
+	cut chan struct{}
+}
+
+func (cluster) Target() conn.Target { return conn.Target{Addr: "there", Cluster: true} }
+
+func (c cluster) SubscribeSharded(ctx context.Context, _ string, up func(), _ func(string)) error {
+	up()
+	select {
+	case <-ctx.Done():
+	case <-c.cut:
+	}
+	return errors.New("the connection is gone")
+}
+
+// TestHearsOfWhatItHolds: in a cluster, a client goes on hearing of a name that it has waited for, as long
+// as it holds it, and as long as an older copy of the data may name it as the holder.
+func TestHearsOfWhatItHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, on := opened(t, cluster{closable: closable{answers.New(answers.Yes)}})
+		held := on("held")
+		held.TTL = time.Minute
+		hears := func() bool { return e.Listener.For(held.Keys.State()).Sharded() }
+		e.Line.Listen(t.Context(), held)
+		l := e.Keeper.Begin(held, 1, t.Context(), lock.Grant{Owner: holder, Token: 7, Sent: clock.Now(), TTL: time.Minute}, clock.Now())
+		time.Sleep(time.Hour)
+		check.That(t, hears(), "it does not hear of a name that it holds")
+		check.OK(t, "Release", l.Release(t.Context()))
+		time.Sleep(time.Minute - time.Second)
+		check.That(t, hears(), "it does not hear of a name that it has released lately")
+		time.Sleep(time.Minute)
+		check.That(t, !hears(), "it hears of a name that it has released long ago")
+	})
+}
+
+// TestReleasedAgainAtEachReturn: each time that the subscription of a name is back, the server may be one
+// that does not know of a release, however short the time since the last.
+func TestReleasedAgainAtEachReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := cluster{closable{answers.New(answers.Yes)}, make(chan struct{})}
+		e, on := opened(t, s)
+		held := on("held")
+		e.Line.Listen(t.Context(), held)
+		l := e.Keeper.Begin(held, 1, t.Context(), lock.Grant{Owner: holder, Token: 7, Sent: clock.Now(), TTL: held.TTL}, clock.Now())
+		check.OK(t, "Release", l.Release(t.Context()))
+		for again := range 3 {
+			check.Equal(t, s.Count("release"), 1+again, "releases")
+			s.cut <- struct{}{}
+			time.Sleep(time.Second)
+		}
+	})
 }

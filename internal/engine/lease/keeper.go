@@ -19,6 +19,7 @@ type Keeper struct {
 
 	mu      sync.Mutex // guards what is below
 	byOwner map[string]*Lease
+	names   map[string]int       // how many leases are on each name, by its key; for Uses
 	callers map[uint64][]uintptr // of acquisitions, by id, where they were noted
 	taken   map[string]string    // by force, by owner: what messages told of leases that are held still
 	early   recent.Set           // owners that were told to be taken by force; their leases may begin later
@@ -39,8 +40,18 @@ func NewKeeper(n Needs) *Keeper {
 }
 
 // ReleaseAgain releases in the background what this client has released lately, since the server may
-// not know it: the leases on the name with this key, or all of them if it is "".
-func (k *Keeper) ReleaseAgain(key string) { k.released.releaseAgain(key) }
+// not know it: the leases on the name with this key, or all of them if it is "". It leaves out those
+// that it has released again less than rest ago.
+func (k *Keeper) ReleaseAgain(key string, rest time.Duration) { k.released.releaseAgain(key, rest) }
+
+// Uses reports whether the client has a lease on the name with this key, or has released one that an
+// older copy of the data may have still. Where names have no subscriptions of their own, no code asks.
+func (k *Keeper) Uses(key string) bool {
+	k.mu.Lock()
+	held := k.names[key] > 0
+	k.mu.Unlock()
+	return held || k.released.mayReturn(key)
+}
 
 // GrantedAgain gives back the grant of an owner that this client has released lately. It reports
 // whether it is such an owner's.
@@ -56,6 +67,12 @@ func (k *Keeper) add(l *Lease) (revoked bool) {
 	}
 	k.byOwner[l.owner] = l
 	l.asked = k.shelf.asked.Has(l.owner)
+	if l.named = k.Listener.Sharded(); l.named {
+		if k.names == nil {
+			k.names = make(map[string]int)
+		}
+		k.names[l.lock.Keys.State()]++
+	}
 	if l.lock.Kind == script.Reentrant {
 		k.settle(l)
 	}
@@ -72,6 +89,14 @@ func (k *Keeper) forget(l *Lease) (last bool) {
 	k.mu.Lock()
 	delete(k.callers, l.id)
 	k.left(l)
+	if l.named {
+		l.named = false // it may be forgotten twice
+		if key := l.lock.Keys.State(); k.names[key] > 1 {
+			k.names[key]--
+		} else {
+			delete(k.names, key)
+		}
+	}
 	if l.asked {
 		k.shelf.asked.Add(l.owner) // once more: the next lease may have the same owner
 	}

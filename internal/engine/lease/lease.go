@@ -58,6 +58,7 @@ type Lease struct {
 	wish        *wish          // to be told that it is waited for; nil if the program has not asked
 	group       *handoff.Group // whose turn it has, and in which it can be passed on; nil if none
 	counted     bool           // as one that has left its visit; guarded by the keeper's mu
+	named       bool           // the keeper has counted it under its name; guarded by the keeper's mu
 	asked       bool           // another client has asked for it; guarded by the keeper's mu
 	outlasts    bool           // Redis may keep it for longer: an extend had no answer, or was for a lease that led before
 	votes       *ballot.Round  // of a quorum, while answers are missing that may cross its release; else nil

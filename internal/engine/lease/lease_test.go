@@ -136,7 +136,7 @@ func TestReleaseIsNotOvertakenByItself(t *testing.T) {
 		go func() { ended <- l.Release(t.Context()) }()
 		synctest.Wait()
 		h.GrantedAgain("rl-x-a")
-		h.ReleaseAgain("")
+		h.ReleaseAgain("", 0)
 		synctest.Wait()
 		if n := h.server.Count("release"); n != 1 {
 			t.Errorf("%d releases are under way, want that of the program alone", n)

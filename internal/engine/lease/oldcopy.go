@@ -65,17 +65,23 @@ func (r *recall) remember(p past) {
 }
 
 // releaseAgain is [Keeper.ReleaseAgain]. Those that have run out by now need none: many clients may do
-// so at once, when a server comes back. For the same reason those on a name need none that were released
-// again less than a heartbeat ago.
-func (r *recall) releaseAgain(key string) {
+// so at once, when a server comes back.
+func (r *recall) releaseAgain(key string, rest time.Duration) {
 	now := r.Now().Time()
 	r.again(r.which(func(p *past) bool {
-		due := key == "" || p.lock.Keys.State() == key && now.Sub(p.again) >= r.LiveFor/3
+		due := (key == "" || p.lock.Keys.State() == key) && now.Sub(p.again) >= rest
 		if due = due && now.Before(p.until); due {
 			p.again = now
 		}
 		return due
 	}))
+}
+
+// mayReturn reports whether an older copy of the data may have what this client has released on the name
+// with this key.
+func (r *recall) mayReturn(key string) bool {
+	now := r.Now().Time()
+	return len(r.which(func(p *past) bool { return p.lock.Keys.State() == key && now.Before(p.until) })) > 0
 }
 
 // grantedAgain is [Keeper.GrantedAgain].

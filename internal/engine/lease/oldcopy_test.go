@@ -50,12 +50,18 @@ func TestReleasedAgain(t *testing.T) {
 		for i := range 2 * maxReleased {
 			check.OK(t, "Release", h.begin(t, strconv.Itoa(i), minute).Release(t.Context()))
 		}
-		h.ReleaseAgain("p:" + strconv.Itoa(2*maxReleased-1))
+		last := "p:" + strconv.Itoa(2*maxReleased-1)
+		for _, again := range []struct {
+			rest time.Duration
+			want int
+		}{{0, 1}, {5 * time.Second, 1}, {0, 2}} { // the second comes too soon
+			h.ReleaseAgain(last, again.rest)
+			synctest.Wait()
+			check.Equal(t, h.server.Count("release"), 2*maxReleased+again.want, "releases")
+		}
+		h.ReleaseAgain("", 0)
 		synctest.Wait()
-		check.Equal(t, h.server.Count("release"), 2*maxReleased+1, "releases")
-		h.ReleaseAgain("")
-		synctest.Wait()
-		check.Equal(t, h.server.Count("release"), 3*maxReleased+1, "releases")
+		check.Equal(t, h.server.Count("release"), 3*maxReleased+2, "releases")
 		check.That(t, held.Held(), "what is held is released")
 	})
 }
@@ -68,7 +74,7 @@ func TestReleasedAgainInTime(t *testing.T) {
 		check.OK(t, "Release", old.Release(t.Context()))
 		time.Sleep(time.Minute)
 		check.OK(t, "Release", h.begin(t, "new", minute).Release(t.Context()))
-		h.ReleaseAgain("")
+		h.ReleaseAgain("", 0)
 		synctest.Wait()
 		check.Equal(t, h.server.Count("release"), 3, "releases")
 		check.That(t, h.GrantedAgain(old.Owner()), "a grant out of an old line is not given back")
@@ -76,7 +82,7 @@ func TestReleasedAgainInTime(t *testing.T) {
 		h.server.Now(answers.Silent)
 		most := 0 // of what waits to be sent, which is none while it is being sent
 		for range 3 {
-			h.ReleaseAgain("")
+			h.ReleaseAgain("", 0)
 			for range 50 {
 				time.Sleep(timeout / 50)
 				most = max(most, h.Cleanup.Len())

@@ -4,10 +4,11 @@
 //	                 ^                             |                          |
 //	                 |                          messages                      |
 //	                 +--------------------------------------------------------+
-//	a sharded one that no waiter needs for a while, or all when the client is closed --> ended
+//	a sharded one that is not needed for a while, or all when the client is closed --> ended
 //
 // A client has one plain subscription, which starts with the first attempt that has to wait. In a
-// cluster, from Redis 7.0 on, it has another one for each name that it waits for: a sharded channel
+// cluster, from Redis 7.0 on, it has another one for each name that it waits for, as long as it waits
+// for the name or holds it, and a while longer: a sharded channel
 // is in the slot of the name, while a plain message would go to all nodes. Those of one node share
 // a connection, if the adapter can do that.
 //
@@ -38,7 +39,7 @@ const (
 type Handler struct {
 	Message func(text string)     // for each message
 	Changed func(s *Subscription) // when s was connected or lost: messages may have been missed
-	InUse   func(key string) bool // whether a waiter needs the subscription of this name
+	InUse   func(key string) bool // whether the client needs the subscription of this name
 }
 
 // Listener is the subscriptions of one client. It is safe for concurrent use.
@@ -46,7 +47,7 @@ type Listener struct {
 	ctx      context.Context // done when the client is closed
 	conn     conn.Conn
 	timeout  time.Duration // for Connect
-	idle     time.Duration // how long a sharded subscription outlives its last waiter
+	idle     time.Duration // how long a sharded subscription outlives its last use
 	schedule *schedule.Schedule
 	now      clock.Clock
 	handler  Handler
@@ -220,7 +221,7 @@ func (s *Subscription) Counted() bool {
 	return missed == nil || s.listener.now().Since(*missed) > uncounted
 }
 
-// Due implements [schedule.Owner]. It ends a sharded subscription that no waiter needs. A waiter
+// Due implements [schedule.Owner]. It ends a sharded subscription that is not needed. A waiter
 // that comes at this moment has the plain one.
 func (s *Subscription) Due(clock.Reading) {
 	l := s.listener
