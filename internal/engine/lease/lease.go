@@ -368,6 +368,9 @@ func (l *Lease) losing(why lock.Loss) lock.Event {
 	last := l.keeper.forget(l)
 	l.cancel(err)
 	l.detachLocked()
+	if last && reason != lock.ReasonClosed {
+		l.remember(l.keeper.Now())
+	}
 	switch {
 	case !last: // the others are held, and what is in Redis is theirs
 	case reason == lock.ReasonClosed, !l.resent && l.late == 0 && (reason.Told() || !l.long() && !outlasts):
@@ -412,26 +415,13 @@ func (l *Lease) undoLateLocked(node int, after time.Duration) {
 	if l.ticket != "" {
 		until = max(until, lock.LineTTL)
 	}
-	l.keeper.Cleanup.Add(node, l.undoing(l.ticket), after, until)
-}
-
-// undoing returns the request that releases the lease in the background. A lease that was lost leaves
-// its lock as if it had run out in Redis: open, whatever its MinHold, and its slot at rest.
-func (l *Lease) undoing(ticket string) conn.Call {
-	if l.state != lost {
-		return l.releasing(ticket)
-	}
-	call := l.keeper.releasing(l.lock, l.owner, ticket, l.token, true)
-	if l.lock.Kind.Name == script.SlotPool.Name {
-		call = script.AtRest(call, l.lock.Extra)
-	}
-	return call
+	l.keeper.Cleanup.Add(node, l.releasing(l.ticket), after, until)
 }
 
 // undoAtLocked releases the lease in the background at one node of a quorum, which has answered all
 // its requests. The caller holds l.mu.
 func (l *Lease) undoAtLocked(node int) {
-	l.keeper.Cleanup.AddAnswered(node, l.undoing(""), max(l.lock.TTL, l.longest, l.keeper.LiveFor), nil)
+	l.keeper.Cleanup.AddAnswered(node, l.releasing(""), max(l.lock.TTL, l.longest, l.keeper.LiveFor), nil)
 }
 
 // MarkResent notes that a request got no answer, and may arrive after the end of the lease. If the
@@ -462,16 +452,16 @@ func (l *Lease) overAndDone() bool {
 	return l.state == released || l.state == lost || l.state == ended && !l.pending
 }
 
-// releasing returns the request that releases the lease. By MinHold it says how long the lock stays
-// closed, unless the lease is given back unused.
+// releasing returns the request that releases the lease.
 func (l *Lease) releasing(ticket string) conn.Call {
-	return l.keeper.releasing(l.lock, l.owner, ticket, l.token, l.unused)
+	return l.keeper.releasing(l.lock, l.owner, ticket, l.token, l.unused, l.state == lost)
 }
 
-// remember notes that the lease was released in Redis, or that its client goes on trying. The caller
-// holds l.mu.
+// remember notes that the lease is not in Redis any more, or that its client goes on releasing it. The
+// caller holds l.mu.
 func (l *Lease) remember(now clock.Reading) {
 	l.keeper.released.remember(past{
-		lock: l.lock, owner: l.owner, token: l.token, unused: l.unused, until: now.Time().Add(max(l.lock.TTL, l.longest)),
+		lock: l.lock, owner: l.owner, token: l.token, unused: l.unused, lost: l.state == lost,
+		until: now.Time().Add(max(l.lock.TTL, l.longest)),
 	})
 }

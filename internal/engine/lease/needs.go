@@ -47,11 +47,16 @@ type Needs struct {
 	Lost func(on *lock.Lock, owner string, token int64, why lock.Loss) error
 }
 
-// releasing is that of a lease of which so much is known.
-func (n *Needs) releasing(on *lock.Lock, owner, ticket string, token int64, unused bool) conn.Call {
+// releasing returns the request that releases an owner. By MinHold it says how long the lock stays
+// closed, unless the lease was given back unused. A lease that was lost leaves its lock as if it had run
+// out in Redis: open, whatever its MinHold, and its slot at rest.
+func (n *Needs) releasing(on *lock.Lock, owner, ticket string, token int64, unused, lost bool) conn.Call {
 	call := on.Release(owner, ticket, true, n.Listener.Sharded())
-	if on.MinHold > 0 && !unused {
-		call = script.AtLeast(call, token, on.MinHold)
+	switch {
+	case lost && on.Kind.Name == script.SlotPool.Name:
+		return script.AtRest(call, on.Extra)
+	case on.MinHold > 0 && !unused && !lost:
+		return script.AtLeast(call, token, on.MinHold)
 	}
 	return call
 }

@@ -11,7 +11,8 @@ import (
 
 // A server that takes over may have an older copy of a lock: one in which an owner is inside, or in line,
 // whose release the former server has answered. All would wait for that owner until its lease runs out.
-// Its client knows better. So a client remembers what it has released lately, and releases it again
+// Its client knows better. So a client remembers what it has released or lost lately, and releases it
+// again
 //
 //   - when its subscription is back, as after a failover or a restart;
 //   - when a request about the name is answered after an earlier one was not;
@@ -30,6 +31,7 @@ type past struct {
 	owner   string
 	token   int64
 	unused  bool
+	lost    bool
 	until   time.Time // it has run out by then in any copy
 	again   time.Time // when it was released again
 	given   bool      // a grant for it is being given back
@@ -45,7 +47,7 @@ type recall struct {
 	next   int
 }
 
-// remember notes that a lease was released in Redis, or that its client goes on trying.
+// remember notes that a lease is not in Redis any more, or that its client goes on releasing it.
 //
 // It is tempting to note it before that. But the message of its grant may come while the release is
 // under way, if a poll has told the grant first. Of two releases one would find the owner gone, and
@@ -110,7 +112,7 @@ func (r *recall) again(leases []past) {
 		defer r.Leave()
 		calls := make([]conn.Call, len(leases))
 		for i, p := range leases {
-			calls[i] = r.releasing(p.lock, p.owner, "", p.token, p.unused)
+			calls[i] = r.releasing(p.lock, p.owner, "", p.token, p.unused, p.lost)
 		}
 		ctx, cancel := context.WithTimeout(r.Closing, r.Timeout/3)
 		defer cancel()

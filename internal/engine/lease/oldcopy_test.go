@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/answers"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
@@ -119,6 +121,30 @@ func TestGrantThatReturns(t *testing.T) {
 		time.Sleep(timeout)
 		check.That(t, h.server.Count("release") > before+1, "a grant is not given back, or not again, after the clean-up had its owner")
 		h.server.Now(answers.Yes)
+	})
+}
+
+// TestLostIsReleasedAgain: an older copy of the data may have the ticket of a lease that was lost, or its
+// owner inside. It is released again, and its slot rests as if the lease had run out.
+func TestLostIsReleasedAgain(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		for _, kind := range []*script.Kind{script.Mutex, script.SlotPool} {
+			on := h.lingering(t, kind.Name)
+			on.Kind, on.Param, on.Extra = kind, "1:0", time.Hour
+			h.server.Now(answers.Yes)
+			l := h.Begin(on, 1, t.Context(), lock.Grant{Owner: "rl-x-" + kind.Name, Token: 7, Sent: clock.Now(), TTL: on.TTL}, clock.Now())
+			h.server.Now(func(context.Context, string, conn.Call) conn.Result { return conn.Result{} })
+			check.That(t, l.Extend(t.Context()) != nil && !l.Held(), "a lease that Redis does not know is held")
+			h.server.Now(answers.Yes)
+			synctest.Wait()
+			before := h.server.Count("release")
+			check.That(t, h.GrantedAgain(l.Owner()), "a grant to a lease that was lost is not given back")
+			synctest.Wait()
+			all := h.server.Asked("release")
+			check.Must(t, len(all) == before+1, "%d releases, want one more than %d", len(all), before)
+			rests := slices.Contains(all[before].Args, strconv.FormatInt(time.Hour.Milliseconds(), 10))
+			check.Equal(t, rests, kind == script.SlotPool, "the slot rests")
+		}
 	})
 }
 

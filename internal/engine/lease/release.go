@@ -61,7 +61,9 @@ func (l *Lease) applyRelease(was state, answer ask.Answer, gone script.Gone, err
 		event = l.losing(l.whyGone(gone))
 		err = l.err
 	}
-	l.remember(now)
+	if l.state != lost { // losing has done so
+		l.remember(now)
+	}
 	if l.state != lost && (l.resent || l.state == ended && !l.keeper.Quorum) { // a quorum goes on by itself, node by node
 		l.undoLocked(0)
 	} else if l.state != lost {

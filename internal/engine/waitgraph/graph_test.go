@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/link/subscribe"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -43,7 +44,7 @@ var waits = []struct {
 }
 
 func keeper() *lease.Keeper {
-	k := lease.NewKeeper(lease.Needs{Now: clock.Now})
+	k := lease.NewKeeper(lease.Needs{Now: clock.Now, Listener: new(subscribe.Listener)})
 	k.Schedule = schedule.Start(clock.Now, nil)
 	k.Schedule.Stop()
 	return k
