@@ -220,3 +220,34 @@ func TestTryOfAKeptLockThatWasGivenBack(t *testing.T) {
 		check.Equal(t, s.Count("release"), 0, "releases")
 	})
 }
+
+// TestTryOfSeveralOfWhichOneIsKept: a try asks a client that only keeps the lock for six of the last
+// round trips, 100ms at least. What the names before it took does not count.
+func TestTryOfSeveralOfWhichOneIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := server{answers.New(nil)}
+		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			switch {
+			case verb == "multi": // not all are free
+				return conn.Result{}
+			case verb != "acquire":
+				return answers.Yes(ctx, verb, call) // the client is told, and never answers
+			case s.Count(verb) == 1:
+				return late(timeout/4, inside)(ctx, verb, call)
+			}
+			r := taken(ctx, verb, call)
+			r.Reply.List = slices.Clone(r.Reply.List)
+			r.Reply.List[5].Text = "rl-other-1~"
+			return r
+		})
+		var told []string
+		e, on := client(t, s, &told)
+		kept := *on
+		kept.Name, kept.Keys = "b", check.Value(keys.Of("p:", "b")).OK(t)
+		began := time.Now()
+		_, err := e.Acquirer.Several(t.Context(), []*lock.Lock{on, &kept}, acquire.Wish{}, false)
+		took := time.Since(began) - timeout/4
+		check.That(t, errors.Is(err, fault.ErrTaken) && took >= 100*time.Millisecond && took < 200*time.Millisecond, "%v, %v after the first name", err, took)
+	})
+}

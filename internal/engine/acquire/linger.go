@@ -107,7 +107,7 @@ func (a *attempt) askable() bool {
 // until that gives it back, or says that its program is inside. A lock that it has given back is tried
 // like any other. taken is the error of the try.
 func (a *attempt) tryKept(ctx context.Context, taken error) (*lease.Lease, error) {
-	trip := a.by.Now().Since(a.start)
+	trip := a.by.Now().Since(a.since)
 	limit := min(max(askFor, 6*trip), a.by.Timeout/3) // or a try would take longer than it may
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

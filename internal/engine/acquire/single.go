@@ -146,7 +146,6 @@ func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 	a.heard(standing)
 	if c.Line.Place(w, standing, answer) {
 		a.tellWait()
-		c.Line.AskKeeper(a.Lock, standing.First && !standing.Asked, standing.Occupant)
 		err = a.entangle(ctx, a.owner)
 	}
 	for err == nil {

@@ -3,6 +3,7 @@ package lease
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
+
+// errNotInside is of a lease that Redis did not know for a moment: another server answered, perhaps.
+var errNotInside = errors.New("Redis did not know the lease, and knows it again: try again")
 
 // Detach extends the lease once more, and ends it in this process without releasing it. No other
 // lease joins its entry from then on: that is another process's.
@@ -205,7 +209,7 @@ func (l *Lease) enterApart(ctx context.Context) (heir, error) {
 		case err != nil:
 			return heir{}, err
 		case !standing.Inside: // its owner is gone, as the next extend finds out; or was for a moment
-			return heir{}, cmp.Or(l.Extend(ctx), l.failed("detach", fault.ErrTaken))
+			return heir{}, cmp.Or(l.Extend(ctx), l.failed("detach", errNotInside))
 		}
 	}
 }

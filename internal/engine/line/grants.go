@@ -47,7 +47,8 @@ func (ln *Line) deliver(owner string, token int64, detail string) bool {
 	return true
 }
 
-// Place takes the answer to a request for a place. It reports whether the waiter waits on.
+// Place takes the answer to a request for a place. It reports whether the waiter waits on. If the waiter
+// is first in line behind a client that may only keep the lock, that client is asked for it.
 func (ln *Line) Place(w *Waiter, s script.Standing, a ask.Answer) bool {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -71,6 +72,7 @@ func (ln *Line) Place(w *Waiter, s script.Standing, a ask.Answer) bool {
 		w.missed, next = false, 0
 	}
 	ln.pollAfterLocked(w.poller, next)
+	ln.AskKeeper(w.lock, s.First && !s.Asked, s.Occupant)
 	return true
 }
 

@@ -147,6 +147,25 @@ func TestPlaceIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// TestPlaceBehindAKeptLock: a waiter that finds itself first in line behind a client that only keeps the
+// lock asks that client at once, also where its place was lost meanwhile.
+func TestPlaceBehindAKeptLock(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			if verb == "acquire" {
+				first := []conn.Reply{{}, {Int: 60_000}, {}, {Int: 1}, {Int: 1}, {Text: "rl-other-1~"}, {Int: 6}}
+				return conn.Result{Reply: conn.Reply{List: first}}
+			}
+			return stands(time.Minute, conn.Reply{List: []conn.Reply{}})(ctx, verb, call)
+		})
+		w, _ := enter(ln, mutex(t), time.Minute)
+		time.Sleep(5500 * time.Millisecond) // until its first poll
+		check.Equal(t, s.Count("acquire"), 1, "requests for the place that was lost")
+		check.Equal(t, s.Count("ask"), 1, "questions to the client that keeps the lock")
+		ln.Cancel(w)
+	})
+}
+
 // cluster is a server that is a cluster with sharded channels.
 type cluster struct{ *answers.Server }
 
