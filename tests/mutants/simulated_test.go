@@ -80,6 +80,9 @@ var outOfReach = []struct{ of, why string }{
 	{"line that is busy for an hour", tooMany},
 	{"burst under one time limit", tooMany},
 	{"release that drops all the dead at once", tooMany},
+	{"list that asks a dead server about each name", tooMany}, // a hundred are asked about at once
+	{"holder that is deaf and looks alive", tooMany},          // its client says each minute that it listens
+	{"pattern that Redis does not know", "a scan returns more keys, and no program counts them"},
 	{"client that is told where it does not listen", sharded},
 	{"client of a cluster that is told only where", sharded},
 	{"heartbeat from another address than the ticket's", sharded},
