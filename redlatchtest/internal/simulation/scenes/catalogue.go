@@ -70,6 +70,7 @@ func All() world.Catalogue {
 			as("proclaimed", proclaimed, 1),
 			as("relayed", relayed, 1),
 			as("short", short, 1),
+			as("silenced", silenced, 1),
 			as("unlike", unlike, 1),
 			as("usurped", usurped, 1),
 			as("windowed", windowed, 1),

@@ -15,6 +15,70 @@ import (
 
 // What is in this file is about lines: which waiter is next, and what holders and waiters are told.
 
+// silenced has goroutines of one client wait for a mutex whose server becomes silent, or slow. Each is
+// told of the outage, and of none where there is none.
+func silenced(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	name := a.scene("dead")
+	p := a.meets(lasting(time.Second), func(o *redlatch.Options) { o.Heartbeat = sent / 3 })
+	defer func() { _ = p.Close() }()
+	m := p.Mutex(name)
+	holder, what := m, a.Random.IntN(3)
+	if what == 0 {
+		holder = a.Client.Mutex(name).With(redlatch.LockOptions{TTL: ofPatient})
+	}
+	l, err := holder.Lock(a.Ctx)
+	if err != nil || a.Plan.Strict {
+		drop(l)
+		return
+	}
+	defer drop(l)
+	ctx, cancel := context.WithTimeout(a.Ctx, ofPatient/2)
+	defer cancel()
+	brief, giveUp := context.WithCancel(ctx)
+	if what == 2 {
+		brief, giveUp = context.WithTimeout(ctx, 12*a.Trip()+sent/16)
+	}
+	defer giveUp()
+	lock := func(ctx context.Context) *waiter {
+		return waits(func() (*redlatch.Lease, error) { return m.Lock(ctx) })
+	}
+	all := []*waiter{lock(brief)}
+	a.Rest(8 * a.Trip())
+	silent := func() { p.each(func(l *wire.Link) { l.Set(wire.Silent, 20*sent) }) }
+	switch what {
+	case 0: // the second has its turn when the outage is known, and too little time to find it out
+		silent()
+		a.Rest(3 * sent)
+		limit, over := context.WithTimeout(ctx, sent/8)
+		defer over()
+		second := lock(limit)
+		a.Rest(a.Trip())
+		giveUp()
+		<-second.ended
+		a.Wantf(errors.Is(second.err, redlatch.ErrUnreachable), "a goroutine whose turn came in an outage, and that ran out of time: %v", second.err)
+	case 1: // the lease ends, and all have their turns
+		for range 8 {
+			all = append(all, lock(ctx))
+		}
+		silent()
+		<-l.Context().Done()
+		begun := time.Now()
+		for _, w := range all {
+			<-w.ended
+			took := time.Since(begun)
+			a.Wantf(errors.Is(w.err, redlatch.ErrUnreachable) && took <= 2*sent, "%v after the server became silent, a goroutine: %v", took, w.err)
+		}
+	case 2: // the answer comes after the end of the wait
+		p.meets("acquire", wire.AnsweredLate, sent/6)
+		drop(l)
+		<-all[0].ended
+		a.Wantf(!errors.Is(all[0].err, redlatch.ErrUnreachable), "a goroutine that ran out of time while its request was under way: %v", all[0].err)
+	}
+	giveUp()
+	all[0].release()
+}
+
 // relayed has two goroutines of a client in line before another client. The first gives up, and the
 // second has its place.
 func relayed(a *player) {
