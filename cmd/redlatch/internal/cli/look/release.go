@@ -85,10 +85,11 @@ type place struct {
 
 func (p place) String() string { return fleet.HolderLine(p.Kind, p.holder, p.At) }
 
-// places returns those of the holders of a lock that are wanted.
+// places returns those of the holders of a lock that are wanted, without slots at rest, which nothing
+// opens before their time.
 func places(info redlatch.LockInfo, wanted func(redlatch.Holder) bool) (all []place) {
 	for _, h := range info.Holders {
-		if wanted(h) {
+		if atRest := h.Resting && info.Kind == "slotpool"; !atRest && wanted(h) {
 			all = append(all, place{info, h})
 		}
 	}
@@ -110,37 +111,33 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 	if len(info.Holders) == 0 {
 		return exit.New(exit.Failed, fmt.Errorf("nobody holds %q", name), fmt.Sprintf("`%s` lists what is held", a.Again("ls")))
 	}
+	if anybody := func(redlatch.Holder) bool { return true }; len(places(info, anybody)) == 0 {
+		rest := fleet.Span(info.Holders[0].Remaining)
+		return exit.New(exit.Failed, fmt.Errorf("nobody holds %q: a slot is at rest for another %s, and nothing opens it before", name, rest), "")
+	}
 	all, err := how.choose(info)
 	if err != nil {
 		return err
-	}
-	resting := func(p place) bool { return p.holder.Resting && p.Kind == "slotpool" }
-	rest := all[0].holder.Remaining
-	if all = slices.DeleteFunc(all, resting); len(all) == 0 {
-		return exit.New(exit.Failed, fmt.Errorf("nobody holds %q: a slot is at rest for another %s, and nothing opens it before", name, fleet.Span(rest)), "")
 	}
 	if !how.force {
 		var who []string
 		for _, p := range all {
 			who = append(who, p.String())
 		}
-		return exit.Usagef(how.again(a, all), "%q is held by %s: its work may still run", name, strings.Join(who, ", "))
+		return exit.Usagef(how.commands(a, all), "%q is held by %s: its work may still run", name, strings.Join(who, ", "))
 	}
+	return take(ctx, a, client, how, all)
+}
+
+// take takes locks from holders that were looked at, of one at least: one that comes after them in
+// this moment is not meant.
+func take(ctx context.Context, a *app.App, client *redlatch.Client, how releasing, all []place) error {
 	if err := confirm(a, how, all); err != nil {
 		return err
 	}
-	taken, err := take(ctx, a, client, all, how.reason)
-	if err == nil && taken == 0 {
-		err = exit.New(exit.Failed, errNothing, "")
-	}
-	return err
-}
-
-// take takes locks from holders that were looked at, and returns from how many: one that comes after
-// them in this moment is not meant.
-func take(ctx context.Context, a *app.App, client *redlatch.Client, all []place, reason string) (taken int, err error) {
+	taken := 0
 	for _, p := range all {
-		_, err := client.ForceRelease(ctx, p.Name, redlatch.ForceOptions{Owner: p.holder.Owner, Reason: reason})
+		_, err := client.ForceRelease(ctx, p.Name, redlatch.ForceOptions{Owner: p.holder.Owner, Reason: how.reason})
 		if errors.Is(err, redlatch.ErrNotHeld) {
 			a.Say("%s released %q by itself in this moment", fleet.HolderText(p.Kind, p.holder), p.Name)
 			continue
@@ -149,11 +146,14 @@ func take(ctx context.Context, a *app.App, client *redlatch.Client, all []place,
 			err = a.Answer("took %q from %s\n", p.Name, p)
 		}
 		if err != nil {
-			return taken, err
+			return err
 		}
 		taken++
 	}
-	return taken, nil
+	if taken == 0 {
+		return exit.New(exit.Failed, errNothing, "")
+	}
+	return nil
 }
 
 // releaseAll takes the locks that match, or says which it would take.
@@ -174,7 +174,7 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 	case len(all) == 0:
 		err = exit.New(exit.Failed, fmt.Errorf("no lock%s is held", where(how.pattern, a.Prefix)), "")
 	case how.force:
-		_, err = take(ctx, a, client, all, how.reason)
+		err = take(ctx, a, client, how, all)
 	default:
 		err = how.propose(a, all)
 	}
@@ -183,24 +183,35 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 
 // propose says what would be taken, and returns an error with the commands that do it.
 func (r releasing) propose(a *app.App, all []place) error {
-	var commands []string
-	var looked time.Time // the earliest moment at which a lock was looked at
 	for _, p := range all {
 		if err := a.Answer("would take %q from %s\n", p.Name, p); err != nil {
 			return err
 		}
+	}
+	return exit.Usagef(r.commands(a, all), "nothing was done, and the work under them may still run (%d)", len(all))
+}
+
+// commands returns the command lines that take locks from these holders. They hit no holder that
+// comes later, so that they can be repeated.
+func (r releasing) commands(a *app.App, all []place) string {
+	if r.pattern == "" {
+		return r.again(a, all)
+	}
+	var lines []string
+	var looked time.Time // the earliest moment at which a lock was looked at
+	for _, p := range all {
 		switch {
 		case p.holder.Since.IsZero(): // --before would leave it out: it may have come after the look
-			commands = append(commands, r.again(a, []place{p}))
+			lines = append(lines, r.again(a, []place{p}))
 		case looked.IsZero() || p.At.Before(looked):
 			looked = p.At
 		}
 	}
 	if !looked.IsZero() {
 		args := []string{"release", "--pattern", r.pattern, "--before", looked.UTC().Format(time.RFC3339Nano), "--force"}
-		commands = append(commands, "`"+a.Again(r.because(args)...)+"`")
+		lines = append(lines, "`"+a.Again(r.because(args)...)+"`")
 	}
-	return exit.Usagef(strings.Join(commands, ", "), "nothing was done, and the work under them may still run (%d)", len(all))
+	return strings.Join(lines, ", ")
 }
 
 // because adds the reason to arguments.
@@ -211,8 +222,7 @@ func (r releasing) because(args []string) []string {
 	return append(args, "--reason", r.reason)
 }
 
-// again is the command line that takes one lock from these holders. It names the owners, so that it
-// can be repeated.
+// again is the command line that takes one lock from these holders, whom it names.
 func (r releasing) again(a *app.App, all []place) string {
 	args := []string{"release", "--force"}
 	for _, p := range all {
@@ -236,14 +246,18 @@ func confirm(a *app.App, how releasing, all []place) error {
 	i := slices.IndexFunc(all, func(p place) bool {
 		return !p.holder.Resting && (p.holder.Since.IsZero() || p.At.Sub(p.holder.Since) < Fresh)
 	})
-	if len(how.owners) > 0 || i < 0 {
+	if len(how.owners) > 0 || how.before != "" || i < 0 {
 		return nil
 	}
 	what := fmt.Sprintf("%q is held by %s, which may not be the holder that you mean", all[i].Name, all[i])
 	if !terminal.Is(a.Stdin) || !terminal.Is(a.Stderr) {
-		return exit.Usagef(how.again(a, all), "%s", what)
+		return exit.Usagef(how.commands(a, all), "%s", what)
 	}
-	fmt.Fprintf(a.Stderr, "redlatch: %s; take it? [y/N] ", what)
+	those := "it"
+	if len(all) > 1 {
+		those = fmt.Sprintf("all %d", len(all))
+	}
+	fmt.Fprintf(a.Stderr, "redlatch: %s; take %s? [y/N] ", what, those)
 	answer, _ := bufio.NewReader(a.Stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
