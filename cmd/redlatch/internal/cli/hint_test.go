@@ -23,6 +23,9 @@ func TestHints(t *testing.T) {
 	replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr(), ":", " ", 1))
 	replica.AwaitInfo("replication", "master_link_status:up")
 	secure, _ := redistest.StartTLS(t)
+	silent := redistest.Start(t)
+	silent.Pause()
+	t.Cleanup(silent.Resume)
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 
@@ -49,16 +52,30 @@ func TestHints(t *testing.T) {
 		{"redis+sentinel://" + master.Addr() + "/main", "unknown command", "what answers at this port is no Sentinel"},
 		{"redis://host.invalid", "host.invalid", "see the name of the host"},
 		{"redis://127.0.0.1:1", "connection refused", "start a server with `redlatch dev`"},
+		{"redis://" + silent.Addr(), "no answer in time", "a server listens there and does not answer in time"},
+		{"redis://" + silent.Addr() + " redis://127.0.0.1:1 redis://" + master.Addr(), "no answer from Redis in time", "`redlatch doctor`"},
 	} {
 		t.Run(c.url, func(t *testing.T) {
 			t.Parallel()
 			var said bytes.Buffer
-			args := []string{"--redis", c.url, "lock", "--try", "job"}
+			var servers []string
+			for url := range strings.FieldsSeq(c.url) {
+				servers = append(servers, "--redis", url)
+			}
+			args := append(servers, "lock", "--try", "job")
 			check.Equal(t, Main(context.Background(), args, strings.NewReader(""), io.Discard, &said), exit.Unreachable, "exit code")
 			if got := said.String(); !strings.Contains(got, c.says) || !strings.Contains(got, "\nredlatch: hint: "+c.hint) {
 				t.Errorf("it says %q, want %q and the hint %q", got, c.says, c.hint)
 			}
 			check.That(t, !strings.Contains(said.String(), "hush@"), "it says the password: %q", said.String())
+			if len(servers) > 2 || strings.HasPrefix(c.hint, "`") || strings.HasPrefix(c.hint, "a replica") {
+				return // doctor looks at each, and at what a user may do and a replica is
+			}
+			var found bytes.Buffer
+			check.Equal(t, Main(context.Background(), append(servers, "doctor"), strings.NewReader(""), &found, io.Discard), exit.Failed, "exit code of doctor")
+			if got := found.String(); !strings.Contains(got, " "+c.says) || !strings.Contains(got, "\n"+strings.Repeat(" ", 20)) || !strings.Contains(got, " "+c.hint) {
+				t.Errorf("doctor says %q, want %q and %q", got, c.says, c.hint)
+			}
 		})
 	}
 }

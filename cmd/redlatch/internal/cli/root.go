@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -71,8 +70,7 @@ func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
 	if args := cmd.Flags().Args(); slices.Contains(named, asked) && len(args) > 0 && !cmd.Flags().Changed("adopt") {
 		asked += fmt.Sprintf(" %q", args[0])
 	}
-	what := strings.TrimPrefix(talk.Text(e.Err), "connect to Redis: ")
-	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), what)
+	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), talk.Unconnected(e.Err))
 }
 
 // named are the commands whose first argument is the name of a lock, or a pattern.

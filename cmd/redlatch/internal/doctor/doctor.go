@@ -15,6 +15,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/link/dial"
 	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/protocol/address"
 	"github.com/redlatch/redlatch/redlatchrueidis"
@@ -46,6 +48,9 @@ type Options struct {
 	Prefix string
 	TTL    time.Duration // of the leases that are to be kept there
 	Look   time.Duration // for how long names are looked through; 0: 3s
+
+	// Explain returns what to say of a server that cannot be reached, and what to do; the latter may be "".
+	Explain func(err error, url string) (found, advice string)
 }
 
 // patience bounds each request.
@@ -57,6 +62,8 @@ type visit struct {
 	report func(Finding)
 	offset map[string]time.Duration // of each server's clock against this machine's
 	keys   int64                    // on all servers, as far as they tell
+	url    string                   // of the deployment that is looked at
+	silent bool                     // a server cannot be reached
 	user   string                   // that the URL of the deployment which is looked at names; "" if none
 	faulty bool                     // a user lacks rights that redlatch needs, and that was told
 	shards bool                     // the deployment that is looked at is a cluster with sharded channels
@@ -95,7 +102,9 @@ func Examine(ctx context.Context, o Options, report func(Finding)) error {
 		}
 	}
 	v.clocks()
-	v.locks(ctx)
+	if !v.silent || len(o.URLs) > 1 {
+		v.locks(ctx)
+	}
 	return nil
 }
 
@@ -125,9 +134,24 @@ func Access(o Options) (lines []string, err error) {
 	return lines, nil
 }
 
-// unreachable reports a server that does not let the doctor in.
+// reach reports whether what a URL leads to lets clients of redlatch in, and if not, why.
+func (v *visit) reach(ctx context.Context, url, addr string) bool {
+	v.url = url
+	c, err := dial.One(ctx, url, dial.Options{Timeout: patience})
+	if err != nil {
+		v.unreachable(addr, err)
+		return false
+	}
+	_ = c.Close()
+	return true
+}
+
+// unreachable reports a server that does not answer, or does not let the doctor in.
 func (v *visit) unreachable(addr string, err error) {
-	v.report(Finding{addr, "reach", Fault, clean(err), "check the address, the password and the network; nothing else of this server was looked at"})
+	v.silent = true
+	found, advice := v.Explain(err, v.url)
+	advice = cmp.Or(advice, "check the address, the password and the network")
+	v.report(Finding{addr, "reach", Fault, found, advice + "; nothing else of this server was looked at"})
 }
 
 // deployment looks at what one URL leads to. The error says that the URL makes no sense.
@@ -137,9 +161,12 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 		return err
 	}
 	v.user = dial.Username
+	if !v.reach(ctx, url, addr) {
+		return nil
+	}
 	client, err := rueidis.NewClient(dial)
 	if err != nil {
-		v.unreachable(addr, err)
+		v.unreachable(addr, fault.Unreached(err))
 		return nil
 	}
 	defer client.Close()
@@ -205,5 +232,5 @@ func clean(err error) string {
 	if refused, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return refused.Error()
 	}
-	return strings.ReplaceAll(err.Error(), "\n", "; ")
+	return strings.NewReplacer("\n", "; ", context.DeadlineExceeded.Error(), "no answer in time").Replace(err.Error())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -124,11 +125,14 @@ func (v *visit) probe(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
+	if !v.reach(ctx, url, addr) {
+		return nil
+	}
 	var nodes [2]*node // two, so that they have connections of their own
 	for i := range nodes {
 		client, err := rueidis.NewClient(dial)
 		if err != nil {
-			v.unreachable(addr, err)
+			v.unreachable(addr, fault.Unreached(err))
 			return nil
 		}
 		defer client.Close()

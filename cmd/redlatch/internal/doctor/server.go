@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
@@ -46,7 +47,7 @@ func (v *visit) roundTrip(ctx context.Context, n *node) bool {
 			return true
 		}
 		if err != nil {
-			v.report(Finding{n.addr, "reach", Fault, clean(err), "nothing else of this server was looked at"})
+			v.unreachable(n.addr, fault.Unreached(err))
 			return false
 		}
 		parts, err := m.AsStrSlice()

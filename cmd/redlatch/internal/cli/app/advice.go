@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/conn"
 )
 
@@ -24,8 +25,8 @@ var refusals = map[string]string{
 	"MISCONF":   "the server cannot save its data, and so refuses writes: see its log, and the disk",
 }
 
-// signs are the hints by a part of the text of an error, for redis:// and for rediss://; "" if that
-// is the same. The first that fits counts.
+// signs are the hints by a part of the text of an error, as [talk.Text] has it, for redis:// and for
+// rediss://; "" if that is the same. The first that fits counts.
 var signs = []struct{ text, plain, secure string }{
 	{"signed by unknown authority", "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM", ""},
 	{"x509: ", "the certificate is not for the host in the URL, or not valid today: connect by a name that it has", ""},
@@ -36,7 +37,7 @@ var signs = []struct{ text, plain, secure string }{
 	{"connection refused", hintUnreachable, hintNoTLS},
 	{"does not vote", "wait until the nodes have rested, as they do after a restart: `redlatch doctor` tells for how long", ""},
 	{"TLS handshake", hintNoTLS, ""},
-	{"no answer in time", "a server listens there and does not answer in time: see its log and its load, a slow command, a firewall", ""},
+	{"in time", "a server listens there and does not answer in time: see its log and its load, a slow command, a firewall", ""},
 	{"connection reset by peer", hintTLS, hintNoTLS},
 	{"EOF", hintTLS, hintNoTLS},
 	{"", hintUnreachable, hintNoTLS},
@@ -44,6 +45,7 @@ var signs = []struct{ text, plain, secure string }{
 
 const (
 	hintUnreachable = "start a server with `redlatch dev` or `redis-server`, or name one with --redis URL or REDLATCH_REDIS"
+	hintNodes       = "`redlatch doctor` looks at each of the servers, and says which one is wrong"
 	hintNoTLS       = "see whether a server is up there, and speaks TLS at this port: rediss:// is for no other"
 	hintTLS         = "a server that speaks TLS at this port answers so: try rediss:// in place of redis://"
 )
@@ -73,12 +75,15 @@ func Advice(err error, urls []string) string {
 	if !errors.Is(err, redlatch.ErrUnreachable) {
 		return ""
 	}
-	secure := slices.ContainsFunc(urls, func(url string) bool { return strings.HasPrefix(url, "rediss") })
+	said, secure := talk.Text(err), slices.ContainsFunc(urls, func(url string) bool { return strings.HasPrefix(url, "rediss") })
 	for _, sign := range signs {
-		if strings.Contains(err.Error(), sign.text) {
-			if secure {
-				return cmp.Or(sign.secure, sign.plain)
-			}
+		switch {
+		case !strings.Contains(said, sign.text):
+		case secure:
+			return cmp.Or(sign.secure, sign.plain)
+		case sign.plain == hintUnreachable && len(urls) > 1:
+			return hintNodes
+		default:
 			return sign.plain
 		}
 	}

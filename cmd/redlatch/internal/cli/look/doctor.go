@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 )
@@ -18,7 +19,9 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	ttl := 30 * time.Second
 	var probe, acl bool
 	cmd := app.Command("doctor", app.Nothing, func(cmd *cobra.Command, _ []string) error {
-		o := doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: ttl}
+		o := doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: ttl, Explain: func(err error, url string) (found, advice string) {
+			return talk.Unconnected(err), app.Advice(err, []string{url})
+		}}
 		if acl {
 			const text = "--OTHER is not for --acl, which looks at nothing"
 			refusal := app.Refuse(cmd.Flags(), app.Clash("acl", "probe json ttl", text, ""))

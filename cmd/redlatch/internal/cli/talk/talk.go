@@ -143,10 +143,13 @@ func jsonLine(v any) ([]byte, error) {
 // adds.
 func Text(err error) string { return plain.Replace(Redacted(fleet.ErrorText(err))) }
 
+// Unconnected is Text for an error whose reader knows that it is about the connection.
+func Unconnected(err error) string { return strings.TrimPrefix(Text(err), "connect to Redis: ") }
+
 // plain has the words of this program for those of Go.
 var plain = strings.NewReplacer(
 	"no answer from Redis: context deadline exceeded", "no answer from Redis in time", "context deadline exceeded", "no answer in time",
-	"meanwhile: redlatch: ", "meanwhile: ", "TakenError.Describe or ", "",
+	": redlatch: ", ": ", "TakenError.Describe or ", "",
 	"LockOptions.MaxWaiters", "--max-waiters", "LockOptions.MaxWait", "--wait", "LockOptions.MaxHold", "--max-hold",
 	"LockOptions.MinHold", "--min-hold", "LockOptions.TTL", "--ttl", "JobOptions.Window", "--window", "SlotOptions.Instance", "--instance",
 	"SlotOptions.Quarantine", "--quarantine", "ForceOptions.Reason", "--reason",
