@@ -61,6 +61,7 @@ type visit struct {
 	Options
 	report func(Finding)
 	offset map[string]time.Duration // of each server's clock against this machine's
+	runs   map[string]string        // by the run_id of a node of the quorum: its address
 	keys   int64                    // on all servers, as far as they tell
 	url    string                   // of the deployment that is looked at
 	silent bool                     // a server cannot be reached
@@ -80,7 +81,7 @@ type node struct {
 // Examine looks at everything, and reports what it finds as it goes.
 func Examine(ctx context.Context, o Options, report func(Finding)) error {
 	o.Look = cmp.Or(o.Look, 3*time.Second)
-	v := &visit{Options: o, offset: make(map[string]time.Duration)}
+	v := &visit{Options: o, offset: make(map[string]time.Duration), runs: make(map[string]string)}
 	var refused []Finding
 	v.report = func(f Finding) {
 		if f.Check != "rights" && strings.Contains(f.Found, "NOPERM") {
@@ -182,6 +183,7 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 		v.shards = cluster && v.shards
 		if n.info["role"] == "master" {
 			masters = append(masters, n)
+			v.once(n)
 		}
 	}
 	one := &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
@@ -201,6 +203,20 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 		v.listening(ctx, one, true)
 	}
 	return nil
+}
+
+// once reports a node of the quorum to which another URL leads, too.
+func (v *visit) once(n *node) {
+	id := n.info["run_id"]
+	if other := v.runs[id]; other != "" && len(v.URLs) > 1 {
+		v.report(Finding{
+			"", "nodes", Fault, fmt.Sprintf("%s and %s are one server", n.addr, other),
+			"it has two votes, so that its loss can be that of the majority: name each server once",
+		})
+	}
+	if id != "" {
+		v.runs[id] = n.addr
+	}
 }
 
 // size adds the number of keys on a server to those that are known.
