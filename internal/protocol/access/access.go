@@ -43,6 +43,9 @@ func Commands(shards bool) []string {
 // Patterns is the patterns of the keys and channels under a prefix. Beside what begins with it
 // there is what has it in a hash tag.
 func Patterns(prefix string) []string {
+	if prefix == "" {
+		return []string{"*"} // after which Redis refuses another
+	}
 	prefix = keys.Escape(prefix) // else "team[ab]:" is the right to "teama:"
 	return []string{prefix + "*", "{" + prefix + "*"}
 }
@@ -50,28 +53,39 @@ func Patterns(prefix string) []string {
 // Rules is the rules of ACL SETUSER for a user of redlatch with this prefix. It may do nothing
 // else.
 func Rules(prefix string, shards bool) []string {
-	return append([]string{"resetkeys", "resetchannels", "-@all"}, rights(prefix, shards)...)
+	return append([]string{"resetkeys", "resetchannels", "-@all"}, slices.Concat(
+		each("~", Patterns(prefix)), each("&", Patterns(prefix)), each("+", Commands(shards)))...)
 }
 
-// rights is the rules that give rights, and take none away.
-func rights(prefix string, shards bool) []string {
-	var rules []string
-	for _, kind := range []string{"~", "&"} {
-		for _, pattern := range Patterns(prefix) {
-			rules = append(rules, kind+pattern)
-		}
-	}
-	for _, command := range Commands(shards) {
-		rules = append(rules, "+"+command)
+// each returns rules of one kind.
+func each(kind string, texts []string) (rules []string) {
+	for _, text := range texts {
+		rules = append(rules, kind+text)
 	}
 	return rules
 }
 
-// Line is a command that gives the user of that name what it needs, beside what it may do already;
-// if name is "", one that makes a user, for which the operator puts in the password.
-func Line(name, prefix string, shards bool) string {
+// Lines is commands that give the user of that name what it needs, beside what it may do already. They
+// are three, since Redis refuses the one about keys, or about channels, for a user that may use all of
+// them. If name is "", it is one that makes a user, for which the operator puts in the password.
+func Lines(name, prefix string, shards bool) []string {
 	if name == "" {
-		return "ACL SETUSER redlatch on >PASSWORD " + strings.Join(Rules(prefix, shards), " ")
+		return []string{line("redlatch", append([]string{"on", ">PASSWORD"}, Rules(prefix, shards)...))}
 	}
-	return "ACL SETUSER " + name + " " + strings.Join(rights(prefix, shards), " ")
+	return []string{
+		line(name, each("+", Commands(shards))),
+		line(name, each("~", Patterns(prefix))),
+		line(name, each("&", Patterns(prefix))),
+	}
+}
+
+// line is a command as redis-cli reads it, which takes a quote for the beginning of a text.
+func line(user string, rules []string) string {
+	args := append([]string{"ACL", "SETUSER", user}, rules...)
+	for i, arg := range args {
+		if strings.ContainsAny(arg, `"'`) {
+			args[i] = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(arg) + `"`
+		}
+	}
+	return strings.Join(args, " ")
 }

@@ -42,7 +42,7 @@ func TestHints(t *testing.T) {
 	for _, c := range []struct{ url, says, hint string }{
 		{"redis://" + crowded.Addr().String(), "max number of clients", "the server has as many connections as its maxclients allows"},
 		{replica.URL(), "Redis has refused it for 3s: READONLY", "a replica takes no locks"},
-		{"redis://reader:hush@" + master.Addr(), "NOPERM", "`redlatch doctor --acl` prints the line"},
+		{"redis://reader:hush@" + master.Addr(), "NOPERM", "`redlatch doctor --acl` prints the commands"},
 		{"redis://reader:wrong@" + master.Addr(), "WRONGPASS", "the user or the password in REDLATCH_REDIS"},
 		{"rediss://" + secure.Addr(), "unknown authority", "name the authority that signed"},
 		{"redis://" + secure.Addr(), "no answer from Redis", "a server that speaks TLS at this port answers so"},

@@ -120,16 +120,21 @@ func parse(url string) (dial rueidis.ClientOption, addr string, cluster bool, er
 	return dial, strings.Join(dial.InitAddress, ","), cluster, nil
 }
 
-// Access returns a command for each user that the URLs name, which gives it the rights that redlatch
+// Access returns commands for each user that the URLs name, which give it the rights that redlatch
 // needs; if one names none, a command that makes a user.
 func Access(o Options) (lines []string, err error) {
+	if strings.Contains(o.Prefix, " ") {
+		return nil, fmt.Errorf("%w: no rule of Redis can have the blank in the prefix %q", redlatch.ErrInvalid, o.Prefix)
+	}
 	for _, url := range o.URLs {
 		dial, _, cluster, err := parse(url)
 		if err != nil {
 			return nil, err
 		}
-		if line := access.Line(dial.Username, o.Prefix, cluster); !slices.Contains(lines, line) {
-			lines = append(lines, line)
+		for _, line := range access.Lines(dial.Username, o.Prefix, cluster) {
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
 		}
 	}
 	return lines, nil

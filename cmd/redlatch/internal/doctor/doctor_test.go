@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,10 +133,26 @@ func TestRights(t *testing.T) {
 		check.That(t, f.Check == "rights" || !strings.Contains(f.Found, "NOPERM"), "%+v beside the line about rights", f)
 		check.That(t, f.Check != "reach", "%+v, of a server that was reached", f)
 	}
-	lines := check.Value(doctor.Access(doctor.Options{URLs: []string{as("bob")}, Prefix: prefix})).OK(t)
-	check.Must(t, len(lines) == 1 && strings.HasPrefix(lines[0], "ACL SETUSER bob ~"), "Access = %q", lines)
-	s.Do(strings.Fields(lines[0])...)
+	give := func(user, prefix string) (refused []string) {
+		for _, line := range check.Value(doctor.Access(doctor.Options{URLs: []string{as(user)}, Prefix: prefix})).OK(t) {
+			if _, err := s.DoErr(strings.Fields(line)...); err != nil {
+				refused = append(refused, line)
+			}
+		}
+		return refused
+	}
+	check.Equal(t, len(give("bob", prefix)), 0, "commands that are refused")
 	examine(t, as("bob")).wantNo(t, doctor.Fault)
+
+	// A user of all keys and channels keeps them, and gets the commands all the same.
+	s.AllowUser("all", "on", ">hush", "~*", "&*", "+@all", "-zadd")
+	check.Equal(t, strings.Join(give("all", prefix), "\n"),
+		"ACL SETUSER all ~redlatch:* ~{redlatch:*\nACL SETUSER all &redlatch:* &{redlatch:*", "commands that are refused")
+	examine(t, as("all")).wantNo(t, doctor.Fault)
+	if all := s.Do("ACL", "LIST"); !regexp.MustCompile(`user all [^\n]*~\* &\*`).MatchString(all) {
+		t.Errorf("the user is now as in %s", all)
+	}
+	check.Equal(t, len(give("bob", "")), 0, "commands that are refused, without a prefix")
 
 	s.AllowUser("redlatch", append([]string{"on", ">hush"}, access.Rules(prefix, false)...)...)
 	all = examine(t, as("redlatch"))

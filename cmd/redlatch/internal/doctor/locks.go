@@ -125,7 +125,7 @@ func (v *visit) rights(ctx context.Context, n *node) {
 }
 
 // permit is the advice for a user without the rights.
-const permit = "`redlatch doctor --acl` prints the line that gives the rights"
+const permit = "`redlatch doctor --acl` prints the commands that give the rights"
 
 // lacks reports that the user lacks rights without which redlatch cannot be used.
 func (v *visit) lacks(n *node, what string) {

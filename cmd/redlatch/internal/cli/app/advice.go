@@ -19,7 +19,7 @@ var refusals = map[string]string{
 	"NOAUTH": "the server wants a password: put redis://USER:PASSWORD@host:port into REDLATCH_REDIS, " +
 		"or into a file that REDLATCH_REDIS_FILE names",
 	"WRONGPASS": "the user or the password in REDLATCH_REDIS, REDLATCH_REDIS_FILE or --redis is wrong",
-	"NOPERM":    "`redlatch doctor --acl` prints the line for Redis that gives this user its rights",
+	"NOPERM":    "`redlatch doctor --acl` prints the commands for Redis that give this user its rights",
 	"LOADING":   "the server has just started and is loading its data: wait until it has",
 	"OOM":       "the server is out of memory: `redlatch doctor` looks at its limit and its policy",
 	"MISCONF":   "the server cannot save its data, and so refuses writes: see its log, and the disk",

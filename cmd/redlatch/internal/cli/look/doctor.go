@@ -42,7 +42,7 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "the shortest TTL that is used there, to compare the round trip with")
 	app.Between(cmd.Flags(), "ttl", &ttl, app.MinTTL, app.MaxTTL)
 	cmd.Flags().BoolVar(&probe, "probe", false, "try what redlatch needs of a server, and say what would be missing")
-	cmd.Flags().BoolVar(&acl, "acl", false, "print the command for Redis that gives the user its rights, and look at nothing")
+	cmd.Flags().BoolVar(&acl, "acl", false, "print the commands for Redis that give the user its rights, and look at nothing")
 	cmd.Flags().BoolVar(&a.JSON, "json", false, "print JSON, one object a line: server, check, level, found, advice")
 	return cmd
 }
