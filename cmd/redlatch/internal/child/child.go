@@ -106,15 +106,16 @@ func (c *Child) Overdue() bool { return c.overdue && c.status.Signal == os.Kill 
 
 // Notify returns the signals that a program which runs a command should pass to [Child.Forward],
 // until stop is called. Those that the program was started to ignore, as nohup does, stay ignored.
-// Meanwhile the program is neither ended by writing to a closed pipe nor suspended by Ctrl-Z.
 func Notify() (signals <-chan os.Signal, stop func()) {
-	wanted, unwanted := make(chan os.Signal, 16), make(chan os.Signal, 1)
+	wanted := make(chan os.Signal, 16)
 	catch(wanted, forwarded())
-	catch(unwanted, dropped()) // and not ignore: a command inherits what is ignored
-	return wanted, func() {
-		signal.Stop(wanted)
-		signal.Stop(unwanted)
-	}
+	return wanted, func() { signal.Stop(wanted) }
+}
+
+// GoOn has the program neither ended by writing to a closed pipe nor suspended by Ctrl-Z, from now on
+// until it ends: its last words are no reason for another exit code.
+func GoOn() {
+	catch(make(chan os.Signal, 1), dropped()) // and not ignore: a command inherits what is ignored
 }
 
 func catch(c chan<- os.Signal, signals []os.Signal) {

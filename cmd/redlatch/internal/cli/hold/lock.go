@@ -24,6 +24,7 @@ type lockedJSON struct {
 func newLockCommand(a *app.App) *cobra.Command {
 	r := &run{app: a, verb: "lock", waits: make(chan struct{}, 1)}
 	cmd := app.Command("lock", app.OneName, func(cmd *cobra.Command, args []string) error {
+		child.GoOn()
 		r.name = args[0]
 		if err := r.check(cmd.Flags()); err != nil {
 			return err

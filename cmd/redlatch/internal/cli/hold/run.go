@@ -69,6 +69,7 @@ func newRunCommand(a *app.App) *cobra.Command {
 
 // checked runs what the command line says, if that makes sense.
 func (r *run) checked(cmd *cobra.Command) error {
+	child.GoOn()
 	if err := r.check(cmd.Flags()); err != nil {
 		return err
 	}
