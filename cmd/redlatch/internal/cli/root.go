@@ -66,9 +66,12 @@ func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
 	if e.Code != exit.Unreachable || e.Err == nil {
 		return
 	}
-	asked := cmd.Name()
-	if args := cmd.Flags().Args(); slices.Contains(named, asked) && len(args) > 0 && !cmd.Flags().Changed("adopt") {
-		asked += fmt.Sprintf(" %q", args[0])
+	asked, name := cmd.Name(), a.Adopted
+	if args := cmd.Flags().Args(); slices.Contains(named, asked) && len(args) > 0 && name == "" {
+		name = args[0]
+	}
+	if name != "" {
+		asked += fmt.Sprintf(" %q", name)
 	}
 	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), talk.Unconnected(e.Err))
 }

@@ -26,6 +26,7 @@ type App struct {
 	Redis   []string // --redis, or none; see URLs
 	Prefix  string   // --prefix
 	Version string   // of the program, in words
+	Adopted string   // the lock whose lease a text names; "" if there is none
 }
 
 // UntilSignal returns a context that ends with INT or TERM.

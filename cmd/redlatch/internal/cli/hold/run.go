@@ -78,6 +78,7 @@ func (r *run) checked(cmd *cobra.Command) error {
 		if r.target.adopted, err = leaseText(r.app, r.target.adopted); err != nil {
 			return err
 		}
+		r.name = r.app.Adopted
 	}
 	if r.target.once && !cmd.Flags().Changed("taken-exit-code") {
 		r.taken = 0 // it is as it should be
@@ -127,7 +128,7 @@ func (r *run) parse(args []string, dash int) error {
 	case r.target.adopted != "" && (dash != 0 || len(args) == 0):
 		return exit.Usagef("`redlatch run --adopt TEXT -- COMMAND [ARG...]`", "run --adopt wants -- and a command, and no name: the text has it")
 	case r.target.adopted != "":
-		r.name, r.argv = "the adopted lock", args // until it is known
+		r.argv = args
 		return nil
 	case len(args) == 0 || dash == 0:
 		return exit.Usagef(hint, "%s wants the name of a lock", r.verb)
@@ -380,7 +381,6 @@ func lastRun(info redlatch.LockInfo, alone bool) string {
 // hold runs the command under the lease and releases it.
 func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	lease, ctx := h.Lease, h.Context()
-	r.name = lease.Name()
 	r.app.Date()
 	// A grant out of the line has less than its whole time left; the command is to begin with
 	// enough to not be stopped at once.

@@ -15,7 +15,9 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/window"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
 // target is which kind of lock a command runs under. The zero value is a mutex.
@@ -185,15 +187,22 @@ func itself() string {
 // adopt goes on with the lease that a text names. Of which kind it is, the text says.
 func adopt(ctx context.Context, c *redlatch.Client, text string) (*redlatch.Lease, error) {
 	lease, err := c.Adopt(ctx, text, redlatch.LockOptions{})
-	switch {
-	case errors.Is(err, redlatch.ErrNotHeld):
-		err = exit.New(exit.Lost, err,
-			"if it was locked with another --redis or --prefix, give the same here; "+
-				"if `run --adopt` went on with it, that has released it or said that it was lost; "+
-				"else it ended before, and the work may have overlapped with that of the next holder")
-	case errors.Is(err, redlatch.ErrInvalid):
-		err = exit.New(exit.Usage, err,
-			"give the text that `redlatch lock` printed; of what lock --json printed, its .lease")
+	if !errors.Is(err, redlatch.ErrNotHeld) {
+		return lease, err
 	}
-	return lease, err
+	was, _ := lock.ParseText(text) // which was read before
+	info, failed := c.Inspect(ctx, was.Name)
+	if failed != nil {
+		return nil, failed
+	}
+	for _, h := range info.Holders {
+		if h.Token == was.Token && !h.Resting {
+			err := fmt.Errorf("%q is %s, which goes on with this lease", was.Name, report.Summary(info))
+			return nil, exit.New(exit.Taken, err, "it is released when that ends")
+		}
+	}
+	return nil, exit.New(exit.Lost, err,
+		"if it was locked with another --redis or --prefix, give the same here; "+
+			"if `run --adopt` went on with it, that has released it or said that it was lost; "+
+			"else it ended before, and the work may have overlapped with that of the next holder")
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
@@ -45,21 +44,11 @@ func unlock(ctx context.Context, a *app.App, arg string) error {
 	})
 }
 
-// wentOn says of a lease that is not held under its text any more that another process went on with
-// it, if that is what happened: such as `redlatch run --adopt`, in a script that ends with an
-// unlock. Else it returns err.
+// wentOn says of a lease that is not held any more that another process went on with it, if that is
+// what happened: such as `redlatch run --adopt`, in a script that ends with an unlock. Else it
+// returns an error with the hint of err.
 func wentOn(ctx context.Context, a *app.App, client *redlatch.Client, text string, err error) error {
 	was, _ := lock.ParseText(text) // which was read before
-	info, failed := client.Inspect(ctx, was.Name)
-	if failed != nil {
-		return failed
-	}
-	for _, h := range info.Holders {
-		if h.Token == was.Token && !h.Resting {
-			err := fmt.Errorf("%q is %s, which goes on with this lease", was.Name, report.Summary(info))
-			return exit.New(exit.Taken, err, "it is released when that ends")
-		}
-	}
 	for e, failed := range client.Journal(ctx, redlatch.JournalQuery{}) {
 		adopted := failed == nil && e.Type == redlatch.JournalAdopted
 		if adopted && e.Name == was.Name && e.Owner == was.Owner {
@@ -68,10 +57,11 @@ func wentOn(ctx context.Context, a *app.App, client *redlatch.Client, text strin
 			return nil
 		}
 	}
-	return err
+	over := fmt.Errorf("unlock %q, on %s: the lease has ended, or its text was used before", was.Name, a.Where())
+	return exit.New(exit.Lost, over, exit.Of(err).Hint)
 }
 
-// leaseText returns the text that an argument gives, or for - the one on stdin.
+// leaseText returns the text that an argument gives, or for - the one on stdin, if it names a lease.
 func leaseText(a *app.App, arg string) (string, error) {
 	if arg == "-" {
 		text, err := io.ReadAll(io.LimitReader(a.Stdin, 1<<16))
@@ -83,6 +73,11 @@ func leaseText(a *app.App, arg string) (string, error) {
 	if arg = strings.TrimSpace(arg); arg == "" {
 		return "", exit.Usagef(emptyText, "the text that names the lease is empty")
 	}
+	was, err := lock.ParseText(arg)
+	if err != nil {
+		return "", exit.New(exit.Usage, err, "give the text that `redlatch lock` printed; of what lock --json printed, its .lease")
+	}
+	a.Adopted = was.Name
 	return arg, nil
 }
 
