@@ -15,7 +15,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/link/dial"
 	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/protocol/address"
@@ -140,16 +139,19 @@ func Access(o Options) (lines []string, err error) {
 	return lines, nil
 }
 
-// reach reports whether what a URL leads to lets clients of redlatch in, and if not, why.
-func (v *visit) reach(ctx context.Context, url, addr string) bool {
+// connect connects to what a URL leads to, or reports why it cannot, and returns nil.
+func (v *visit) connect(ctx context.Context, url, addr string, o rueidis.ClientOption) (client rueidis.Client) {
 	v.url = url
-	c, err := dial.One(ctx, url, dial.Options{Timeout: patience})
+	c, err := dial.One(ctx, url, dial.Options{Timeout: patience}) // whose errors are those of other commands
+	if err == nil {
+		_ = c.Close()
+		client, err = rueidis.NewClient(o)
+	}
 	if err != nil {
 		v.unreachable(addr, err)
-		return false
+		return nil
 	}
-	_ = c.Close()
-	return true
+	return client
 }
 
 // unreachable reports a server that does not answer, or does not let the doctor in.
@@ -167,12 +169,8 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 		return err
 	}
 	v.user = dial.Username
-	if !v.reach(ctx, url, addr) {
-		return nil
-	}
-	client, err := rueidis.NewClient(dial)
-	if err != nil {
-		v.unreachable(addr, fault.Unreached(err))
+	client := v.connect(ctx, url, addr, dial)
+	if client == nil {
 		return nil
 	}
 	defer client.Close()

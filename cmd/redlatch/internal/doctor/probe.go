@@ -15,7 +15,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -125,14 +124,10 @@ func (v *visit) probe(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	if !v.reach(ctx, url, addr) {
-		return nil
-	}
 	var nodes [2]*node // two, so that they have connections of their own
 	for i := range nodes {
-		client, err := rueidis.NewClient(dial)
-		if err != nil {
-			v.unreachable(addr, fault.Unreached(err))
+		client := v.connect(ctx, url, addr, dial)
+		if client == nil {
 			return nil
 		}
 		defer client.Close()

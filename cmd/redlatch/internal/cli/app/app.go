@@ -10,9 +10,11 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/pace"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
@@ -42,6 +44,24 @@ func (a *App) Noting() redlatch.JournalOptions {
 			a.Say("what happens here is not noted for `redlatch log`: %s; all else works", talk.Text(err))
 		}
 	}}
+}
+
+// Watch says when Redis does not answer any more, and when it does again. It asks until stop is called,
+// beside a command that shows what happens and would else be silent through an outage.
+func (a *App) Watch(ask func() error) (stop func()) {
+	a.Date()
+	var down time.Time
+	return pace.Every(time.Second, time.Second, func() {
+		asked := time.Now()
+		switch err := ask(); {
+		case err != nil && down.IsZero():
+			down = asked
+			a.Say("Redis does not answer: %s", talk.Text(err))
+		case err == nil && !down.IsZero():
+			a.Say("Redis answers again, after %s", fleet.Span(time.Since(down)))
+			down = time.Time{}
+		}
+	})
 }
 
 // Again returns a command line for the same server and prefix, without the password.

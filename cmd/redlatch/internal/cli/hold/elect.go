@@ -57,9 +57,17 @@ type leaderJSON struct {
 }
 
 func follow(ctx context.Context, a *app.App, e *redlatch.Election) (err error) {
-	if _, err := e.Leader(ctx); err != nil && exit.Of(err).Code != exit.Failed {
+	ask := func() error {
+		_, err := e.Leader(ctx)
+		if exit.Of(err).Code == exit.Failed {
+			err = nil // nobody leads
+		}
+		return err
+	}
+	if err := ask(); err != nil {
 		return err // the name is refused, or in use for something else
 	}
+	defer a.Watch(ask)()
 	for p := range e.Observe(ctx) {
 		now := time.Now()
 		switch {

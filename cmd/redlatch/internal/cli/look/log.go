@@ -37,6 +37,14 @@ func newLogCommand(a *app.App) *cobra.Command {
 }
 
 func readLog(ctx context.Context, a *app.App, c *redlatch.Client, q redlatch.JournalQuery) error {
+	if q.Follow {
+		defer a.Watch(func() error {
+			for _, err := range c.Journal(ctx, redlatch.JournalQuery{Since: time.Now(), Last: 1}) {
+				return err
+			}
+			return nil
+		})()
+	}
 	told := false
 	for e, err := range c.Journal(ctx, q) {
 		if err != nil {

@@ -170,15 +170,13 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 	}
 	switch {
 	case len(all) == 0 && how.before != "":
-		err = exit.New(exit.Failed, fmt.Errorf("no lock%s is held since before %s", where(how.pattern, a.Prefix), how.before), "")
+		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held since before %s", where(how.pattern, a.Prefix), how.before), "")
 	case len(all) == 0:
-		err = exit.New(exit.Failed, fmt.Errorf("no lock%s is held", where(how.pattern, a.Prefix)), "")
+		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held", where(how.pattern, a.Prefix)), "")
 	case how.force:
-		err = take(ctx, a, client, how, all)
-	default:
-		err = how.propose(a, all)
+		return take(ctx, a, client, how, all)
 	}
-	return err
+	return how.propose(a, all)
 }
 
 // propose says what would be taken, and returns an error with the commands that do it.
