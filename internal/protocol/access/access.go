@@ -65,9 +65,10 @@ func each(kind string, texts []string) (rules []string) {
 	return rules
 }
 
-// Lines is commands that give the user of that name what it needs, beside what it may do already. They
-// are three, since Redis refuses the one about keys, or about channels, for a user that may use all of
-// them. If name is "", it is one that makes a user, for which the operator puts in the password.
+// Lines returns commands that give the user of that name what it needs, beside what it may do
+// already. They are three, since Redis refuses the one about keys, or about channels, if the user
+// may use all of them. If name is "", it is one command that makes a user, for which the operator
+// puts in the password.
 func Lines(name, prefix string, shards bool) []string {
 	if name == "" {
 		return []string{line("redlatch", append([]string{"on", ">PASSWORD"}, Rules(prefix, shards)...))}
@@ -79,7 +80,7 @@ func Lines(name, prefix string, shards bool) []string {
 	}
 }
 
-// line is a command as redis-cli reads it, which takes a quote for the beginning of a text.
+// line returns a command as redis-cli reads it, which takes a quote for the beginning of a text.
 func line(user string, rules []string) string {
 	args := append([]string{"ACL", "SETUSER", user}, rules...)
 	for i, arg := range args {

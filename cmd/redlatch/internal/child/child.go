@@ -112,8 +112,8 @@ func Notify() (signals <-chan os.Signal, stop func()) {
 	return wanted, func() { signal.Stop(wanted) }
 }
 
-// GoOn has the program neither ended by writing to a closed pipe nor suspended by Ctrl-Z, from now on
-// until it ends: its last words are no reason for another exit code.
+// GoOn keeps the program from being ended by a write to a closed pipe, or suspended by Ctrl-Z, from
+// now on: its last words are no reason for another exit code.
 func GoOn() {
 	catch(make(chan os.Signal, 1), dropped()) // and not ignore: a command inherits what is ignored
 }

@@ -48,7 +48,7 @@ type Options struct {
 	TTL    time.Duration // of the leases that are to be kept there
 	Look   time.Duration // for how long names are looked through; 0: 3s
 
-	// Explain returns what to say of a server that cannot be reached, and what to do; the latter may be "".
+	// Explain returns what to say of a server that cannot be reached, and what to do, or "".
 	Explain func(err error, url string) (found, advice string)
 }
 

@@ -25,7 +25,7 @@ var refusals = map[string]string{
 	"MISCONF":   "the server cannot save its data, and so refuses writes: see its log, and the disk",
 }
 
-// signs are the hints by a part of the text of an error, as [talk.Text] has it, for redis:// and for
+// signs are the hints by a part of what [talk.Text] has of an error, for redis:// and for
 // rediss://; "" if that is the same. The first that fits counts.
 var signs = []struct{ text, plain, secure string }{
 	{"signed by unknown authority", "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM", ""},

@@ -46,8 +46,8 @@ func (a *App) Noting() redlatch.JournalOptions {
 	}}
 }
 
-// Watch says when Redis does not answer any more, and when it does again. It asks until stop is called,
-// beside a command that shows what happens and would else be silent through an outage.
+// Watch says when Redis does not answer any more, and when it does again. It asks until stop is
+// called, beside a command that shows what happens and would else be silent through an outage.
 func (a *App) Watch(ask func() error) (stop func()) {
 	a.Date()
 	var down time.Time

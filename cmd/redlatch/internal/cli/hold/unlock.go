@@ -61,7 +61,7 @@ func wentOn(ctx context.Context, a *app.App, client *redlatch.Client, text strin
 	return exit.New(exit.Lost, over, exit.Of(err).Hint)
 }
 
-// leaseText returns the text that an argument gives, or for - the one on stdin, if it names a lease.
+// leaseText returns the text of a lease that an argument gives, or for - the one on stdin.
 func leaseText(a *app.App, arg string) (string, error) {
 	if arg == "-" {
 		text, err := io.ReadAll(io.LimitReader(a.Stdin, 1<<16))

@@ -85,8 +85,8 @@ type place struct {
 
 func (p place) String() string { return fleet.HolderLine(p.Kind, p.holder, p.At) }
 
-// places returns those of the holders of a lock that are wanted, without slots at rest, which nothing
-// opens before their time.
+// places returns those of the holders of a lock that are wanted, without slots at rest, which
+// nothing opens before their time.
 func places(info redlatch.LockInfo, wanted func(redlatch.Holder) bool) (all []place) {
 	for _, h := range info.Holders {
 		if atRest := h.Resting && info.Kind == "slotpool"; !atRest && wanted(h) {
@@ -220,7 +220,7 @@ func (r releasing) because(args []string) []string {
 	return append(args, "--reason", r.reason)
 }
 
-// again is the command line that takes one lock from these holders, whom it names.
+// again returns the command line that takes one lock from these holders, whom it names.
 func (r releasing) again(a *app.App, all []place) string {
 	args := []string{"release", "--force"}
 	for _, p := range all {
