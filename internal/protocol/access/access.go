@@ -53,40 +53,31 @@ func Patterns(prefix string) []string {
 // Rules is the rules of ACL SETUSER for a user of redlatch with this prefix. It may do nothing
 // else.
 func Rules(prefix string, shards bool) []string {
-	return append([]string{"resetkeys", "resetchannels", "-@all"}, slices.Concat(
-		each("~", Patterns(prefix)), each("&", Patterns(prefix)), each("+", Commands(shards)))...)
+	return append([]string{"resetkeys", "resetchannels", "-@all"}, slices.Concat(rights(prefix, shards)...)...)
 }
 
-// each returns rules of one kind.
-func each(kind string, texts []string) (rules []string) {
-	for _, text := range texts {
-		rules = append(rules, kind+text)
+// rights returns the rules that give rights, and take none away: for commands, keys and channels.
+func rights(prefix string, shards bool) [][]string {
+	var commands, keys, channels []string
+	for _, command := range Commands(shards) {
+		commands = append(commands, "+"+command)
 	}
-	return rules
+	for _, pattern := range Patterns(prefix) {
+		keys, channels = append(keys, "~"+pattern), append(channels, "&"+pattern)
+	}
+	return [][]string{commands, keys, channels}
 }
 
 // Lines returns commands that give the user of that name what it needs, beside what it may do
 // already. They are three, since Redis refuses the one about keys, or about channels, if the user
 // may use all of them. If name is "", it is one command that makes a user, for which the operator
 // puts in the password.
-func Lines(name, prefix string, shards bool) []string {
+func Lines(name, prefix string, shards bool) (lines []string) {
 	if name == "" {
-		return []string{line("redlatch", append([]string{"on", ">PASSWORD"}, Rules(prefix, shards)...))}
+		return []string{"ACL SETUSER redlatch on >PASSWORD " + strings.Join(Rules(prefix, shards), " ")}
 	}
-	return []string{
-		line(name, each("+", Commands(shards))),
-		line(name, each("~", Patterns(prefix))),
-		line(name, each("&", Patterns(prefix))),
+	for _, rules := range rights(prefix, shards) {
+		lines = append(lines, "ACL SETUSER "+name+" "+strings.Join(rules, " "))
 	}
-}
-
-// line returns a command as redis-cli reads it, which takes a quote for the beginning of a text.
-func line(user string, rules []string) string {
-	args := append([]string{"ACL", "SETUSER", user}, rules...)
-	for i, arg := range args {
-		if strings.ContainsAny(arg, `"'`) {
-			args[i] = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(arg) + `"`
-		}
-	}
-	return strings.Join(args, " ")
+	return lines
 }

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,18 +67,17 @@ func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
 	if e.Code != exit.Unreachable || e.Err == nil {
 		return
 	}
-	asked, name := cmd.Name(), a.Adopted
-	if args := cmd.Flags().Args(); slices.Contains(named, asked) && len(args) > 0 && name == "" {
-		name = args[0]
-	}
-	if name != "" {
+	asked := cmd.Name()
+	if name := cmp.Or(a.Adopted, cmd.Flags().Arg(0)); slices.Contains(named, asked) && name != "" {
 		asked += fmt.Sprintf(" %q", name)
 	}
-	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), talk.Unconnected(e.Err))
+	what := strings.TrimPrefix(talk.Text(e.Err), "connect to Redis: ")
+	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), what)
 }
 
-// named are the commands whose first argument is the name of a lock, or a pattern.
-var named = []string{"run", "elect", "lock", "inspect", "release", "ls", "log"}
+// named are the commands that are about a name of a lock, or a pattern: their first argument, unless a
+// text has it.
+var named = []string{"run", "elect", "lock", "unlock", "inspect", "release", "ls", "log"}
 
 // newRootCommand returns the tree of commands. What it points to becomes true when the command line
 // made sense and a command begins.

@@ -122,18 +122,16 @@ func parse(url string) (dial rueidis.ClientOption, addr string, cluster bool, er
 // Access returns commands for each user that the URLs name, which give it the rights that redlatch
 // needs; if one names none, a command that makes a user.
 func Access(o Options) (lines []string, err error) {
-	if strings.Contains(o.Prefix, " ") {
-		return nil, fmt.Errorf("%w: no rule of Redis can have the blank in the prefix %q", redlatch.ErrInvalid, o.Prefix)
+	if strings.ContainsAny(o.Prefix, ` "'`) {
+		return nil, fmt.Errorf("%w: the prefix %q has a blank or a quote, which the rules of a user cannot spell", redlatch.ErrInvalid, o.Prefix)
 	}
 	for _, url := range o.URLs {
 		dial, _, cluster, err := parse(url)
 		if err != nil {
 			return nil, err
 		}
-		for _, line := range access.Lines(dial.Username, o.Prefix, cluster) {
-			if !slices.Contains(lines, line) {
-				lines = append(lines, line)
-			}
+		if all := access.Lines(dial.Username, o.Prefix, cluster); !slices.Contains(lines, all[0]) {
+			lines = append(lines, all...)
 		}
 	}
 	return lines, nil
@@ -211,15 +209,11 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 // once reports a node of the quorum to which another URL leads, too.
 func (v *visit) once(n *node) {
 	id := n.info["run_id"]
-	if other := v.runs[id]; other != "" && len(v.URLs) > 1 {
-		v.report(Finding{
-			"", "nodes", Fault, fmt.Sprintf("%s and %s are one server", n.addr, other),
-			"it has two votes, so that its loss can be that of the majority: name each server once",
-		})
+	if other := v.runs[id]; id != "" && other != "" && len(v.URLs) > 1 {
+		const advice = "it has two votes, so that its loss can be that of the majority: name each server once"
+		v.report(Finding{"", "nodes", Fault, fmt.Sprintf("%s and %s are one server", n.addr, other), advice})
 	}
-	if id != "" {
-		v.runs[id] = n.addr
-	}
+	v.runs[id] = n.addr
 }
 
 // size adds the number of keys on a server to those that are known.

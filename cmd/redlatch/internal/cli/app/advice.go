@@ -76,14 +76,14 @@ func Advice(err error, urls []string) string {
 		return ""
 	}
 	said, secure := talk.Text(err), slices.ContainsFunc(urls, func(url string) bool { return strings.HasPrefix(url, "rediss") })
+	if len(urls) > 1 && !strings.Contains(said, "does not vote") {
+		return hintNodes
+	}
 	for _, sign := range signs {
-		switch {
-		case !strings.Contains(said, sign.text):
-		case secure:
-			return cmp.Or(sign.secure, sign.plain)
-		case sign.plain == hintUnreachable && len(urls) > 1:
-			return hintNodes
-		default:
+		if strings.Contains(said, sign.text) {
+			if secure {
+				return cmp.Or(sign.secure, sign.plain)
+			}
 			return sign.plain
 		}
 	}

@@ -20,7 +20,7 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	var probe, acl bool
 	cmd := app.Command("doctor", app.Nothing, func(cmd *cobra.Command, _ []string) error {
 		o := doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: ttl, Explain: func(err error, url string) (found, advice string) {
-			return talk.Unconnected(err), app.Advice(err, []string{url})
+			return talk.Text(err), app.Advice(err, []string{url})
 		}}
 		if acl {
 			const text = "--OTHER is not for --acl, which looks at nothing"

@@ -143,9 +143,6 @@ func jsonLine(v any) ([]byte, error) {
 // adds.
 func Text(err error) string { return plain.Replace(Redacted(fleet.ErrorText(err))) }
 
-// Unconnected is Text for an error whose reader knows that it is about the connection.
-func Unconnected(err error) string { return strings.TrimPrefix(Text(err), "connect to Redis: ") }
-
 // plain has the words of this program for those of Go.
 var plain = strings.NewReplacer(
 	"no answer from Redis: context deadline exceeded", "no answer from Redis in time", "context deadline exceeded", "no answer in time",
