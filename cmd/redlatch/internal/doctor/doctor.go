@@ -211,7 +211,7 @@ func (v *visit) once(n *node) {
 	id := n.info["run_id"]
 	if other := v.runs[id]; id != "" && other != "" && len(v.URLs) > 1 {
 		const advice = "it has two votes, so that its loss can be that of the majority: name each server once"
-		v.report(Finding{"", "nodes", Fault, fmt.Sprintf("%s and %s are one server", n.addr, other), advice})
+		v.report(Finding{"", "votes", Fault, fmt.Sprintf("%s and %s are one server", n.addr, other), advice})
 	}
 	v.runs[id] = n.addr
 }

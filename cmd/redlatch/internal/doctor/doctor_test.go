@@ -289,7 +289,7 @@ func TestQuorum(t *testing.T) {
 	}
 	examine(t, urls...).want(t, "votes on mutex", doctor.OK, "not used yet")
 	again := strings.Replace(urls[0], "127.0.0.1", "localhost", 1)
-	examine(t, urls[0], again, urls[1]).want(t, "nodes", doctor.Fault, "localhost", nodes[0].Addr()+" are one server")
+	examine(t, urls[0], again, urls[1]).want(t, "votes", doctor.Fault, "localhost", nodes[0].Addr()+" are one server")
 	c := check.Value(redlatch.OpenQuorum(t.Context(), urls, redlatch.Options{})).OK(t)
 	defer c.Close()
 	l := check.Value(c.Mutex("a").Lock(t.Context())).OK(t)
