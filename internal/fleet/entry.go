@@ -30,8 +30,10 @@ func happened(e redlatch.JournalEntry) string {
 	case redlatch.JournalJeopardy:
 		return because(e, "got no answer to an extend, with %s of its lease left", Span(e.Remaining))
 	case redlatch.JournalForced:
-		from := ProcessText(e.From.Process, e.From.Client)
-		text := fmt.Sprintf("took it by force from %s, token %d", from, e.Token)
+		text := "took it by force from " + formerText(e.Owner, e.From.Process)
+		if e.Token > 0 { // of a foreign holder it is not known
+			text += fmt.Sprintf(", token %d", e.Token)
+		}
 		if e.Text != "" {
 			text += ": " + strconv.Quote(e.Text)
 		}

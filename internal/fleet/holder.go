@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // Fact is one thing that is known of a lock, a holder or a waiter.
@@ -56,6 +57,14 @@ func HolderText(kind string, h redlatch.Holder) string {
 		return ProcessText(h.Process, h.Client) + ", which only keeps it: not in use"
 	}
 	return ProcessText(h.Process, h.Client)
+}
+
+// formerText returns what is known of the process that a lock was taken from.
+func formerText(owner string, p redlatch.Process) string {
+	client, ours := script.OwnerClient(owner)
+	h := redlatch.Holder{Owner: owner, Client: client, Process: p, Resting: owner == script.Window}
+	h.Foreign = !ours && !h.Resting && p == redlatch.Process{}
+	return HolderText("", h)
 }
 
 // HolderLine returns a holder in words, with how long it has held the lock at that moment.

@@ -133,7 +133,7 @@ func (l *Lock) Facts(alone bool, zone *time.Location) []Fact {
 		{Label: Token, Text: l.lastToken(alone, zone)},
 	}
 	if f := l.Forced; f != nil {
-		from, by := ProcessText(f.From, f.Owner), ProcessText(f.By, "")
+		from, by := formerText(f.Owner, f.From), ProcessText(f.By, "")
 		text := fmt.Sprintf("%s ago: %s took it from %s", Ago(l.At, f.At), by, from)
 		if f.Reason != "" {
 			text += fmt.Sprintf(": %q", f.Reason)

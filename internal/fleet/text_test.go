@@ -3,6 +3,7 @@ package fleet
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,25 @@ func TestShellWord(t *testing.T) {
 		"pay\u00a0x": `$'pay\302\240x'`, "own\n'\\X": `$'own\012\047\134X'`, "\xff": `$'\377'`,
 	} {
 		check.Equal(t, ShellWord(arg), want, "ShellWord")
+	}
+}
+
+// TestFormerHolder: a foreign holder that lost its lock by force is not taken for one without a record.
+func TestFormerHolder(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		owner      string
+		token      int64
+		from, more string
+	}{
+		{"by hand", 0, `a foreign client (owner "by hand")`, ""},
+		{"rl-A-1", 7, "a client that is gone, cut off or just starting (id A)", ", token 7"},
+		{"window", 7, "the window of its last run", ", token 7"},
+	} {
+		e := redlatch.JournalEntry{Type: redlatch.JournalForced, Owner: c.owner, Token: c.token}
+		check.Equal(t, happened(e), "took it by force from "+c.from+c.more, "the log")
+		l := NewLock(redlatch.LockInfo{Forced: &redlatch.Force{Owner: c.owner}}, time.Time{})
+		check.That(t, strings.HasSuffix(l.Facts(true, time.UTC)[3].Text, " took it from "+c.from), "%+v", l.Facts(true, time.UTC))
 	}
 }
 

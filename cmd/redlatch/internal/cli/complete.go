@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
@@ -80,7 +81,17 @@ func arrangeArguments(c completer, root *cobra.Command) {
 		case cmd.ValidArgsFunction == nil:
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
-		complete := cobra.FixedCompletions([]cobra.Completion{"term", "warn"}, cobra.ShellCompDirectiveNoFileComp)
-		_ = cmd.RegisterFlagCompletionFunc("on-loss", complete) // which fails for a command without that flag
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { c.arrange(cmd, f) })
+	}
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { c.arrange(root, f) })
+}
+
+// arrange has a flag complete no names of files, unless it takes one.
+func (c completer) arrange(cmd *cobra.Command, f *pflag.Flag) {
+	if kind, _ := pflag.UnquoteUsage(f); kind != "FILE" && kind != "directory" {
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions) // which fails if the command offers values
+	}
+	if len(c.typed) > 0 && strings.HasPrefix(c.typed[0], cobra.ShellCompRequestCmd) {
+		f.Usage = strings.ReplaceAll(f.Usage, "`", "") // a shell shows it as it is
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +21,10 @@ func arrangeHelp(root *cobra.Command) {
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		switch {
 		case cmd == root:
+			if err := knownCommand(root, root.Flags().Args()); err != nil { // as in redlatch frob --help
+				root.OutOrStdout().(*helpWriter).err = err
+				return
+			}
 			fmt.Fprint(cmd.OutOrStdout(), app.HelpText("redlatch.txt"))
 		case cmd.Long == "" || cmd.Name() == "completion" || cmd.Parent().Name() == "completion" || cmd.Name() == "help":
 			usual(cmd, args) // cobra's own
@@ -168,6 +171,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return valueError(value)
 	case errors.As(err, &bare):
 		kind, usage := pflag.UnquoteUsage(bare.GetFlag())
+		usage = strings.TrimPrefix(usage, kind+": ")
 		return exit.Usagef(fmt.Sprintf("--%s %s: %s", bare.GetFlag().Name, kind, usage), "--%s wants a value", bare.GetFlag().Name)
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
@@ -186,12 +190,10 @@ func flagError(cmd *cobra.Command, err error) error {
 // valueError returns the error of a value that makes no sense.
 func valueError(e *pflag.InvalidValueError) error {
 	flag, value := e.GetFlag(), e.GetValue()
-	_, noNumber := strconv.ParseFloat(value, 64)
 	switch kind := flag.Value.Type(); {
-	case kind == "duration" && noNumber == nil:
-		return exit.Usagef(fmt.Sprintf("--%s %ss?", flag.Name, value), "--%s is %s, which has no unit", flag.Name, value)
 	case kind == "duration":
-		return exit.Usagef("a time is a number with ms, s, m or h, such as 90s or 1h30m, up to 292 years", "--%s is %q, which is no time", flag.Name, value)
+		const units = "a time is a number with ms, s, m or h, such as 90s or 1h30m, up to 292 years"
+		return cmp.Or(app.Unitless(flag.Name, value), exit.Usagef(units, "--%s is %q, which is no time", flag.Name, value))
 	case kind == "bool":
 		return exit.Usagef(fmt.Sprintf("--%s alone, or --%s=false", flag.Name, flag.Name), "--%s is %q, which is neither true nor false", flag.Name, value)
 	case kind == "int":

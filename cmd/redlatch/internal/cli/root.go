@@ -64,15 +64,20 @@ func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
 	if e.Hint == "" {
 		e.Hint = app.Advice(e.Err, a.URLs())
 	}
-	if e.Code != exit.Unreachable || e.Err == nil {
+	if e.Err == nil {
+		return
+	}
+	if before, after, found := strings.Cut(talk.Text(e.Err), "the Redis URL cannot"); found {
+		e.Err = fmt.Errorf("%sthe Redis URL in %s cannot%s", before, a.Source(), after)
+	}
+	if e.Code != exit.Unreachable {
 		return
 	}
 	asked := cmd.Name()
 	if name := cmp.Or(a.Adopted, cmd.Flags().Arg(0)); slices.Contains(named, asked) && name != "" {
 		asked += fmt.Sprintf(" %q", name)
 	}
-	what := strings.TrimPrefix(talk.Text(e.Err), "connect to Redis: ")
-	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), what)
+	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), talk.Unconnected(e.Err))
 }
 
 // named are the commands that are about a name of a lock, or a pattern: their first argument, unless a

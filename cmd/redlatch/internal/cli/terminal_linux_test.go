@@ -95,6 +95,7 @@ func (s *session) ends(code int) {
 
 const (
 	ctrlC = "\x03"
+	ctrlD = "\x04"
 	ctrlZ = "\x1a"
 )
 
@@ -132,12 +133,15 @@ func TestCommandInAPipelineGetsTheTerminalWhenItAsks(t *testing.T) {
 // TestReleaseAsks: on a terminal the operator may mean a holder that came only just now.
 func TestReleaseAsks(t *testing.T) {
 	t.Parallel()
-	for answer, code := range map[string]int{"\r": 1, "n\r": 1, "y\r": 0} {
+	for answer, code := range map[string]int{"\r": 1, "n\r": 1, "y\r": 0, ctrlD: 1} {
 		// A machine that lets the server wait for as long as a request may take is not what this is about.
 		const again = `while FRESH=1h redlatch release job --force; code=$?; [ $code = 69 ]; do :; done; echo code $code; sleep 60`
 		s := login(t, nil, "run", "job", "--", "sh", "-c", again)
 		s.see("which may not be the holder that you mean; take it? [y/N]")
 		s.press(answer)
+		if code == 1 {
+			s.see("\nredlatch: nothing was done")
+		}
 		s.see(fmt.Sprintf("code %d", code))
 	}
 }

@@ -97,7 +97,9 @@ func Run(ctx context.Context, c Config) (Verdict, error) {
 		crash:  make(chan struct{}), stall: make(chan struct{}),
 	}
 	err := r.play(ctx)
-	return r.verdict(), err
+	v := r.verdict()
+	v.EndedEarly = ctx.Err() != nil
+	return v, err
 }
 
 // play has new workers do their work until the duration has passed and all has happened.

@@ -51,16 +51,17 @@ func (h *history) begin(worker int, lease *redlatch.Lease) (end func()) {
 
 // Verdict is what came of a demo.
 type Verdict struct {
-	Acquisitions       int   `json:"acquisitions"`
-	Overlaps           int   `json:"overlaps"`
-	StaleWritesRefused int   `json:"stale_writes_refused"`
-	TokensMonotonic    bool  `json:"tokens_monotonic"`
-	TakeoverMS         int64 `json:"takeover_ms"`
-	MinPerWorker       int   `json:"min_per_worker"`
-	MaxPerWorker       int   `json:"max_per_worker"`
-	WritesAccepted     int   `json:"writes_accepted"`
+	Acquisitions       int    `json:"acquisitions"`
+	Overlaps           int    `json:"overlaps"`
+	StaleWritesRefused int    `json:"stale_writes_refused"`
+	TokensMonotonic    bool   `json:"tokens_monotonic"`
+	TakeoverMS         *int64 `json:"takeover_ms"` // nil if there was none
+	MinPerWorker       int    `json:"min_per_worker"`
+	MaxPerWorker       int    `json:"max_per_worker"`
+	WritesAccepted     int    `json:"writes_accepted"`
 
-	Broken []string `json:"broken"` // the invariants that did not hold
+	EndedEarly bool     `json:"ended_early"` // by a signal
+	Broken     []string `json:"broken"`      // the invariants that did not hold, or were not shown
 }
 
 func (r *run) verdict() Verdict {
@@ -69,7 +70,10 @@ func (r *run) verdict() Verdict {
 	defer h.mu.Unlock()
 	v := Verdict{
 		Acquisitions: len(h.holds), StaleWritesRefused: int(h.refused.Load()), TokensMonotonic: true,
-		TakeoverMS: h.takeover.Load(), WritesAccepted: int(r.counter.Load()), Broken: []string{},
+		WritesAccepted: int(r.counter.Load()), Broken: []string{},
+	}
+	if ms := h.takeover.Load(); ms > 0 {
+		v.TakeoverMS = &ms
 	}
 	each := make([]int, r.Workers+1)
 	for i, one := range h.holds {
@@ -94,7 +98,7 @@ func (r *run) verdict() Verdict {
 	wants(v.Acquisitions > 0 && v.MinPerWorker > 0, "every worker acquires")
 	wants(v.Overlaps == 0, fmt.Sprintf("no two workers hold at once (they did %d times)", v.Overlaps))
 	wants(v.TokensMonotonic, "tokens strictly increase")
-	wants(v.TakeoverMS > 0, "the lock of a crashed worker is taken over")
+	wants(v.TakeoverMS != nil, "the lock of a crashed worker is taken over")
 	wants(v.StaleWritesRefused > 0, "the write of a stalled worker is refused")
 	return v
 }
@@ -106,8 +110,8 @@ func (v Verdict) text(ttl time.Duration) string {
 		monotonic = "NOT increasing"
 	}
 	takeover := "none was needed"
-	if v.TakeoverMS > 0 {
-		takeover = fmt.Sprintf("%dms after the crash; its lease lasted %v", v.TakeoverMS, ttl)
+	if v.TakeoverMS != nil {
+		takeover = fmt.Sprintf("%dms after the crash; its lease lasted %v", *v.TakeoverMS, ttl)
 	}
 	return fmt.Sprintf(`  acquisitions           %d
   overlaps               %d: how often two workers held the lock at once

@@ -30,22 +30,19 @@ type timeline struct {
 	state []string   // what else is to be said of a worker
 }
 
-// Show runs the demo, and prints it as it happens, and what came of it. where is the server, in words.
-func Show(ctx context.Context, out io.Writer, where string, c Config) (Verdict, error) {
+// Show runs the demo, and prints it as it happens. It returns what came of it, also in words. where is
+// the server, in words.
+func Show(ctx context.Context, out io.Writer, where string, c Config) (v Verdict, text string, err error) {
 	t := newTimeline(out, c.Workers, c.Duration)
 	fmt.Fprintln(out, t.fold(0, fmt.Sprintf("%d workers contend for one lock on %s, for %v; a lease lasts %v", c.Workers, where, c.Duration, TTL(c.Duration))))
 	c.Tell = t.tell
 	stop := t.start()
-	v, err := Run(ctx, c)
+	v, err = Run(ctx, c)
 	stop()
-	if err != nil {
-		return v, err
+	for row := range strings.Lines("\n" + v.text(TTL(c.Duration))) {
+		text += t.fold(25, strings.TrimSuffix(row, "\n"))
 	}
-	fmt.Fprintln(out)
-	for row := range strings.Lines(v.text(TTL(c.Duration))) {
-		fmt.Fprint(out, t.fold(25, strings.TrimSuffix(row, "\n")))
-	}
-	return v, nil
+	return v, text, err
 }
 
 func newTimeline(out io.Writer, workers int, duration time.Duration) *timeline {

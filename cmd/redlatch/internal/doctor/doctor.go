@@ -50,6 +50,9 @@ type Options struct {
 
 	// Explain returns what to say of a server that cannot be reached, and what to do, or "".
 	Explain func(err error, url string) (found, advice string)
+
+	// Again returns a command line about a lock on these servers.
+	Again func(name string, args ...string) string
 }
 
 // patience bounds each request.

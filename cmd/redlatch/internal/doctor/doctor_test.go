@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -27,6 +28,7 @@ type findings []doctor.Finding
 // gather returns what a look at servers finds.
 func gather(t *testing.T, look func(context.Context, doctor.Options, func(doctor.Finding)) error, o doctor.Options) (all findings) {
 	t.Helper()
+	o.Again = (&app.App{Prefix: prefix}).AgainOn
 	o.Explain = func(err error, _ string) (found, advice string) { return err.Error(), "" }
 	check.OK(t, "look", look(t.Context(), o, func(f doctor.Finding) { all = append(all, f) }))
 	return all

@@ -280,7 +280,7 @@ func (v *visit) names(look context.Context, client *redlatch.Client) bool {
 		if info.Abandoned() {
 			tell(Finding{"", "locks", Note, fmt.Sprintf("%q is free, and only the dead wait for it", info.Name), "the next process that locks it forgets them, and without any the line is gone after an hour"})
 		}
-		if f, ok := suspect(info); ok {
+		if f, ok := v.suspect(info); ok {
 			strange++
 			tell(f)
 		}
@@ -338,7 +338,7 @@ func (v *visit) incomplete(keys, names int) string {
 }
 
 // suspect is what is odd about a name, if anything is.
-func suspect(info redlatch.LockInfo) (Finding, bool) {
+func (v *visit) suspect(info redlatch.LockInfo) (Finding, bool) {
 	f := Finding{"", "locks", Warning, fmt.Sprintf("key %q is a %s", info.Key, info.RedisType), ""}
 	if info.RedisType != "" {
 		f.Advice = "it is no lock, and keeps the name from being one: delete it, or give locks a prefix of their own"
@@ -348,8 +348,7 @@ func suspect(info redlatch.LockInfo) (Finding, bool) {
 		switch {
 		case h.Foreign && h.Remaining < 0:
 			f.Level, f.Found = Fault, fmt.Sprintf("%q is held by %q, which is not redlatch's, and never expires", info.Name, h.Owner)
-			command := fleet.ReleaseCommand(fleet.NewLock(info, time.Time{}), h)
-			f.Advice = "if no program is at work under it: " + cmp.Or(command, "DEL of its key, as no command can be typed with these names")
+			f.Advice = "if no program is at work under it: `" + v.Again(info.Name, "release", "--force", "--owner", h.Owner) + "`"
 			return f, true
 		case h.Foreign:
 			f.Level, f.Found = Note, fmt.Sprintf("%q is held by %q, which is not redlatch's", info.Name, h.Owner)

@@ -189,7 +189,7 @@ func (v *visit) abilities(ctx context.Context, n *node, cluster bool) bool {
 const reads = 5000
 
 var reader = conn.NewScript("doctor read", `local before = redis.call('GET', KEYS[1])
-for _ = 1, ARGV[1] do
+for _ = 1, tonumber(ARGV[1]) do
   if redis.call('GET', KEYS[1]) ~= before then return 0 end
 end
 return 1

@@ -75,4 +75,5 @@ func TestProbeOfEmbeddedServer(t *testing.T) {
 	all := probe(t, redlatchtest.Start(t).URL())
 	all.wantNo(t, doctor.Fault)
 	all.want(t, "run_id", doctor.Note, "cannot be a node of a quorum")
+	all.want(t, "isolation", doctor.OK)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
@@ -125,23 +126,26 @@ func (m *model) footer() string {
 	if q.State != "" {
 		set = append(set, q.State)
 	}
-	return m.style(soft, strings.Join(append([]string{left, "by " + cmp.Or(q.Sort, fleet.Sorts[0])}, set...), "  |  "))
+	// What hides rows comes first: a narrow screen has no room for the rest.
+	return m.style(soft, strings.Join(append(set, "by "+cmp.Or(q.Sort, fleet.Sorts[0]), left), "  |  "))
 }
 
 // nothing stands for a list without locks.
-const nothing = "nothing is locked"
+func (m *model) nothing() string {
+	if m.query.Search != "" || m.query.State != "" {
+		return "no lock matches; names in use: " + fleet.Count(len(m.picture.Locks))
+	}
+	return "nothing is locked"
+}
 
 // list is the locks around the cursor.
 func (m *model) list() []string {
 	locks := m.locks()
-	if len(locks) == 0 {
-		switch {
-		case m.picture.Taken.IsZero():
-			return nil
-		case m.query.Search != "" || m.query.State != "":
-			return []string{fmt.Sprintf("no lock matches; %s names are in use", fleet.Count(len(m.picture.Locks)))}
-		}
-		return []string{nothing}
+	switch {
+	case len(locks) == 0 && m.picture.Taken.IsZero():
+		return nil
+	case len(locks) == 0:
+		return []string{m.nothing()}
 	}
 	n := m.rows()
 	from := max(0, min(m.cursor-n/2, len(locks)-n))
@@ -247,7 +251,7 @@ func (m *model) page() []string {
 	}
 	if r := m.picture.Record(m.open); r != nil {
 		for _, e := range r.Entries {
-			add(false, "%s  %-8s  %s", fleet.Stamp(e.At.In(zone)), fleet.Visible(string(e.Type)), fleet.EntryText(e))
+			add(false, "%s  %-8s  %s", fleet.Stamp(e.At.In(zone)), fleet.Visible(string(e.Type)), talk.Words(fleet.EntryText(e)))
 		}
 	}
 	return lines

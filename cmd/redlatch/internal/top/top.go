@@ -53,7 +53,7 @@ func Print(ctx context.Context, p *fleet.Poller, q fleet.Query, stdout io.Writer
 			return picture.Err
 		case !picture.Taken.IsZero():
 			m := &model{query: q, width: 140, picture: picture, plain: true}
-			rows := []string{nothing}
+			rows := []string{m.nothing()}
 			if locks := q.Select(picture.Locks); len(locks) > 0 {
 				rows = m.table(locks)
 			}

@@ -116,6 +116,8 @@ func TestScreens(t *testing.T) {
 	golden(t, "search", m.render())
 	press(m, "enter", "f", "f")
 	golden(t, "nothing", m.render())
+	m.width = 40
+	check.That(t, strings.Contains(m.footer()[:m.width], "search INVO  |  trouble"), "the filter is cut off of %q", m.footer())
 
 	old := picture()
 	old.Begun = at.Add(-2 * time.Minute)
@@ -251,6 +253,9 @@ func TestPrint(t *testing.T) {
 	check.OK(t, "Print", Print(t.Context(), p, fleet.Query{}, &out))
 	check.That(t, !strings.Contains(out.String(), "\x1b"), "a pipe gets colours")
 	golden(t, "print", strings.TrimSuffix(out.String(), "\n"))
+	out.Reset()
+	check.OK(t, "Print", Print(t.Context(), p, fleet.Query{Search: "zzz"}, &out))
+	sample.Want(t, out.String(), "no lock matches; names in use: 6")
 	broken := errors.New("broken")
 	down := fleet.NewPoller(source{broken, locks(), nil}, fleet.Options{})
 	defer down.Close()

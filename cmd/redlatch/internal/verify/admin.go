@@ -26,7 +26,7 @@ func openAdmin(urls []string) (*admin, error) {
 	for _, text := range urls {
 		o, _, err := address.Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("the Redis URL cannot be used: %w: %w", redlatch.ErrInvalid, err)
+			return nil, fmt.Errorf("%w: the Redis URL cannot be used: %w", redlatch.ErrInvalid, err)
 		}
 		o.DisableCache = true
 		o.Dialer.Timeout = cmp.Or(o.Dialer.Timeout, 3*time.Second)

@@ -7,6 +7,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -66,15 +67,13 @@ func prepare(out string) (string, error) {
 	if out == "" {
 		return os.MkdirTemp("", "redlatch-verify-")
 	}
-	if err := os.MkdirAll(out, 0o700); err != nil {
-		return "", err
-	}
+	made := os.MkdirAll(out, 0o700)
 	files, err := os.ReadDir(out)
-	if err != nil {
-		return "", err
+	if err = cmp.Or(made, err); err != nil {
+		return "", fmt.Errorf("--out: %w", err)
 	}
 	if len(files) > 0 {
-		return "", fmt.Errorf("%w: %s is not empty", redlatch.ErrInvalid, out)
+		return "", fmt.Errorf("%w: --out %s is not empty", redlatch.ErrInvalid, out)
 	}
 	return filepath.Abs(out)
 }

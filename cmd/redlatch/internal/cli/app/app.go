@@ -26,6 +26,7 @@ const DefaultPrefix = "redlatch:"
 type App struct {
 	*talk.Streams
 	Redis   []string // --redis, or none; see URLs
+	From    string   // the variable that is in place of --redis; "" for none
 	Prefix  string   // --prefix
 	Version string   // of the program, in words
 	Adopted string   // the lock whose lease a text names; "" if there is none
@@ -107,7 +108,12 @@ func Inherited() []redlatch.Held {
 // HandDown returns the variable for a command that runs under the lease, as an entry of its
 // environment.
 func HandDown(lease *redlatch.Lease) string {
-	held := append(Inherited(), redlatch.Held{Name: lease.Name(), Owner: lease.Owner(), Token: lease.Token()})
-	text, _ := json.Marshal(held) // plain fields
+	held := redlatch.Held{Name: lease.Name(), Owner: lease.Owner(), Token: lease.Token()}
+	for _, fact := range lease.LogValue().Group() {
+		if fact.Key == "kind" {
+			held.Kind = fact.Value.String()
+		}
+	}
+	text, _ := json.Marshal(append(Inherited(), held)) // plain fields
 	return heldVariable + "=" + string(text)
 }

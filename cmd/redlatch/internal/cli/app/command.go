@@ -31,6 +31,11 @@ func Command(name string, args cobra.PositionalArgs, run func(cmd *cobra.Command
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: strings.TrimSuffix(examples, "\n"), Args: args, RunE: run}
 }
 
+// Offer has a shell complete the value of a flag with these.
+func Offer(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // which the command has
+}
+
 // Hidden returns a command that redlatch starts itself.
 func Hidden(use, short string, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Hidden: true, Args: Nothing, RunE: run}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,6 +95,14 @@ func CheckBounds(typed *pflag.FlagSet) (err error) {
 	return err
 }
 
+// Unitless returns the error of a duration that is a number alone; nil for any other text.
+func Unitless(flag, value string) error {
+	if _, err := strconv.ParseFloat(value, 64); err != nil {
+		return nil
+	}
+	return exit.Usagef(fmt.Sprintf("--%s %ss?", flag, value), "--%s is %s, which has no unit", flag, value)
+}
+
 // The bounds of --ttl and --min-hold, which are those of the library.
 const (
 	MinTTL = 100 * time.Millisecond
@@ -142,16 +151,18 @@ func Nothing(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// HostOf returns the host of an address for --listen, or refuses one that makes no sense.
-func HostOf(address string) (string, error) {
+// IsOpen reports whether other machines reach a server that listens at this address, or refuses an
+// address for --listen that makes no sense.
+func IsOpen(address string) (bool, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		return "", exit.Usagef("an address such as 127.0.0.1:8421", "--listen %q makes no sense: %w", address, err)
+		return false, exit.Usagef("an address such as 127.0.0.1:7000", "--listen %q makes no sense: %w", address, err)
 	}
-	return host, nil
+	ip := net.ParseIP(host)
+	return host != "localhost" && (ip == nil || !ip.IsLoopback()), nil
 }
 
 // CannotListen returns the error of an address at which no server can listen.

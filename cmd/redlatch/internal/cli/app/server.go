@@ -40,11 +40,17 @@ func (a *App) Where() string {
 	return text
 }
 
+// Source returns what names the server.
+func (a *App) Source() string {
+	_, from, _ := a.servers()
+	return cmp.Or(from, "--redis")
+}
+
 // servers returns the URLs and where they are from, if it is no flag. The error says why a file with
 // URLs is of no use.
 func (a *App) servers() (urls []string, from string, err error) {
 	if len(a.Redis) > 0 {
-		return a.Redis, "", nil
+		return a.Redis, a.From, nil
 	}
 	if urls := strings.Fields(os.Getenv(RedisVariable)); len(urls) > 0 {
 		return urls, RedisVariable, nil

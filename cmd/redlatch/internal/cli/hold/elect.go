@@ -31,6 +31,7 @@ func newElectCommand(a *app.App) *cobra.Command {
 		return r.checked(cmd)
 	})
 	r.flags(cmd.Flags())
+	app.Offer(cmd, "on-loss", "term", "warn")
 	cmd.Flags().StringVar(&r.target.value, "value", "", "what others learn of the leader (default: host and process id)")
 	cmd.Flags().BoolVar(&r.again, "again", false, "stand again after a loss, instead of exiting with 79")
 	cmd.Flags().BoolVar(&observe, "observe", false, "print who leads, now and at each change")

@@ -58,9 +58,7 @@ func (r *run) detach(ctx context.Context, client *redlatch.Client) error {
 		return exit.LostOr(errors.Join(err, e))
 	}
 	if err = r.app.AnswerAs(answer, answer.Lease+"\n"); err != nil { // the caller has no text
-		if lease, e := client.Adopt(ctx, answer.Lease, redlatch.LockOptions{}); e == nil {
-			_ = lease.Release(ctx) // if it fails, it expires
-		}
+		_ = unlock(ctx, r.app, answer.Lease) // if it fails, it expires
 	}
 	return err
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/window"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
@@ -63,6 +64,7 @@ func newRunCommand(a *app.App) *cobra.Command {
 	}, func(cmd *cobra.Command, _ []string) error { return r.checked(cmd) })
 	r.flags(cmd.Flags())
 	r.target.flags(cmd.Flags())
+	app.Offer(cmd, "on-loss", "term", "warn")
 	cmd.Flags().StringVar(&r.target.adopted, "adopt", "", "go on with the lease that `TEXT` names")
 	return cmd
 }
@@ -319,8 +321,11 @@ func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Clien
 	for {
 		select {
 		case <-done:
-			if errors.Is(err, redlatch.ErrTaken) || errors.Is(err, window.ErrSkipped) {
+			switch over := fault.WaitOver(0); {
+			case errors.Is(err, redlatch.ErrTaken), errors.Is(err, window.ErrSkipped):
 				err = r.whoTook(ctx, client, err)
+			case errors.As(err, &over) && !errors.Is(err, redlatch.ErrUnreachable): // it came too late
+				err = exit.New(r.taken, err, "")
 			}
 			return h, err
 		case <-r.waits:
@@ -344,13 +349,11 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 	if r.app.Quiet && !r.app.Events {
 		return exit.Silent(r.taken)
 	}
-	if errors.Is(err, redlatch.ErrUnreachable) {
-		// No server is left to ask. Redis answered before, so neither the port nor TLS is wrong.
-		f.Hint = "Redis answered before: look whether the server is up, and the network"
-		return f
-	}
 	info, e := inspectBriefly(ctx, client, r.name)
 	switch {
+	case errors.Is(e, redlatch.ErrUnreachable): // it answered before, so neither the port nor TLS is wrong
+		f.Err = fmt.Errorf("%q was still taken when Redis last answered; now it does not: %s", r.name, talk.Text(e))
+		f.Hint = "look whether the server is up, and the network"
 	case e != nil:
 	case r.target.once:
 		f.Err, f.Hint = fmt.Errorf("%q is skipped: %s", r.name, lastRun(info, len(r.app.URLs()) == 1)), ""

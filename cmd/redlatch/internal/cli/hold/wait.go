@@ -69,7 +69,7 @@ func (v *vigil) tell(s sight) error {
 	case !v.down.IsZero():
 		e.Event = "reachable"
 		down := fleet.Span(time.Since(v.down))
-		v.app.Tell(e, "Redis answers again, after %s: still waiting for %q: %s", down, v.name, standing)
+		v.app.Tell(e, "Redis answers again, %s later: still waiting for %q: %s", down, v.name, standing)
 		v.down = time.Time{}
 	case v.app.Events && first: // there is an event of the library
 	case v.app.Quiet && !v.app.Events:

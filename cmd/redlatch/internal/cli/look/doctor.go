@@ -19,9 +19,7 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	ttl := 30 * time.Second
 	var probe, acl bool
 	cmd := app.Command("doctor", app.Nothing, func(cmd *cobra.Command, _ []string) error {
-		o := doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: ttl, Explain: func(err error, url string) (found, advice string) {
-			return talk.Text(err), app.Advice(err, []string{url})
-		}}
+		o := told(a, ttl)
 		if acl {
 			const text = "--OTHER is not for --acl, which looks at nothing"
 			refusal := app.Refuse(cmd.Flags(), app.Clash("acl", "probe json ttl", text, ""))
@@ -45,6 +43,14 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	cmd.Flags().BoolVar(&acl, "acl", false, "print the commands for Redis that give the user its rights, and look at nothing")
 	cmd.Flags().BoolVar(&a.JSON, "json", false, "print JSON, one object a line: server, check, level, found, advice")
 	return cmd
+}
+
+// told is what the doctor is told of the servers and of this program.
+func told(a *app.App, ttl time.Duration) doctor.Options {
+	explain := func(err error, url string) (found, advice string) {
+		return talk.Unconnected(err), app.Advice(err, []string{url})
+	}
+	return doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: ttl, Explain: explain, Again: a.AgainOn}
 }
 
 // examine prints what a look at a deployment finds.

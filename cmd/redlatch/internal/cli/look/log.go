@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 func newLogCommand(a *app.App) *cobra.Command {
@@ -55,7 +56,11 @@ func readLog(ctx context.Context, a *app.App, c *redlatch.Client, q redlatch.Jou
 			return err
 		}
 	}
-	if !told && !a.JSON {
+	switch {
+	case told || a.JSON:
+	case !q.Since.IsZero(): // there may be older entries
+		a.Say("nothing was noted here%s since %s", where(q.Pattern, a.Prefix), fleet.Stamp(q.Since.Local()))
+	default:
 		a.Say("nothing was noted here%s", where(q.Pattern, a.Prefix))
 		a.Hint("programs note losses, locks taken by force and long or vain waits, unless Options.Journal is off or `redlatch doctor` says that they may not")
 	}
@@ -67,7 +72,11 @@ func moment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+	ago, err := time.ParseDuration(text)
+	switch {
+	case err == nil && ago < 0:
+		return time.Time{}, exit.Usagef("", "--since is %v: it must not be negative", ago)
+	case err == nil:
 		return now.Add(-ago), nil
 	}
 	for _, layout := range []string{time.DateTime, "2006-01-02 15:04", time.DateOnly, time.RFC3339} {
@@ -75,5 +84,6 @@ func moment(text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, exit.Usagef("90m, 2006-01-02 15:04:05 or 2006-01-02T15:04:05Z", "--since %q is neither a duration nor a time", text)
+	const known = "90m, 2006-01-02 15:04:05 or 2006-01-02T15:04:05Z"
+	return time.Time{}, cmp.Or(app.Unitless("since", text), exit.Usagef(known, "--since %q is neither a duration nor a time", text))
 }

@@ -56,6 +56,7 @@ func newListCommand(a *app.App) *cobra.Command {
 	app.AtLeast(flags, "min-held", &l.minHeld, 0)
 	app.AtLeast(flags, "limit", &l.limit, 0)
 	flags.BoolVar(&l.deadlocks, "deadlocks", false, "list processes that wait for each other")
+	app.Offer(cmd, "sort", fleet.Sorts...)
 	return cmd
 }
 
@@ -140,7 +141,7 @@ func listDeadlocks(ctx context.Context, a *app.App, client *redlatch.Client, l l
 		return exit.Silent(exit.Failed)
 	}
 	if !a.JSON {
-		a.Say("no processes wait for each other here%s", where(l.pattern, a.Prefix))
+		a.Say("there is no deadlock here%s", where(l.pattern, a.Prefix))
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 		for _, p := range all {
 			who = append(who, p.String())
 		}
-		return exit.Usagef(how.commands(a, all), "%q is held by %s: its work may still run", name, strings.Join(who, ", "))
+		return exit.Usagef(how.commands(a, all), "%q is held by %s%s", name, strings.Join(who, ", "), mayRun(all, ": its work may still run"))
 	}
 	return take(ctx, a, client, how, all)
 }
@@ -186,7 +186,7 @@ func (r releasing) propose(a *app.App, all []place) error {
 			return err
 		}
 	}
-	return exit.Usagef(r.commands(a, all), "nothing was done, and the work under them may still run (%d)", len(all))
+	return exit.Usagef(r.commands(a, all), "nothing was done%s (%d)", mayRun(all, ", and the work under them may still run"), len(all))
 }
 
 // commands returns the command lines that take locks from these holders. They hit no holder that
@@ -210,6 +210,14 @@ func (r releasing) commands(a *app.App, all []place) string {
 		lines = append(lines, "`"+a.Again(r.because(args)...)+"`")
 	}
 	return strings.Join(lines, ", ")
+}
+
+// mayRun returns the text, or "" if nobody is at work under any of these.
+func mayRun(all []place, text string) string {
+	if slices.ContainsFunc(all, func(p place) bool { return !p.holder.Resting }) {
+		return text
+	}
+	return ""
 }
 
 // because adds the reason to arguments.
@@ -256,7 +264,10 @@ func confirm(a *app.App, how releasing, all []place) error {
 		those = fmt.Sprintf("all %d", len(all))
 	}
 	fmt.Fprintf(a.Stderr, "redlatch: %s; take %s? [y/N] ", what, those)
-	answer, _ := bufio.NewReader(a.Stdin).ReadString('\n')
+	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
+	if err != nil { // the line has not ended
+		fmt.Fprintln(a.Stderr)
+	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
 	}

@@ -42,5 +42,7 @@ func newTopCommand(a *app.App) *cobra.Command {
 	cmd.Flags().StringVar(&q.Search, "search", "", "only the locks with this `TEXT` in a name, host, program or label")
 	cmd.Flags().DurationVar(&interval, "interval", interval, "the shortest time between two looks at Redis")
 	app.AtLeast(cmd.Flags(), "interval", &interval, app.MinInterval)
+	app.Offer(cmd, "sort", fleet.Sorts...)
+	app.Offer(cmd, "state", fleet.States...)
 	return cmd
 }

@@ -151,7 +151,7 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener) erro
 // check refuses flags that make no sense or are not safe. It returns the users, nil if there are
 // none.
 func (w web) check() (map[string]string, error) {
-	host, err := app.HostOf(w.listen)
+	open, err := app.IsOpen(w.listen)
 	if err != nil {
 		return nil, err
 	}
@@ -162,10 +162,16 @@ func (w web) check() (map[string]string, error) {
 		return nil, exit.Usagef("", "--tls-cert and --tls-key go together")
 	case w.gallery && (w.AllowRelease || len(w.Patterns) > 0):
 		return nil, exit.Usagef("", "--gallery shows made-up locks: it goes with neither --allow-release nor --pattern")
-	case w.users != "":
+	}
+	for _, pattern := range w.Patterns {
+		if err := app.KnownPattern(pattern); err != nil {
+			return nil, err
+		}
+	}
+	if w.users != "" {
 		return readUsers(w.users)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if open {
 		return nil, exit.Usagef("give --users FILE with a line user:password for each viewer, and --tls-cert and --tls-key",
 			"--listen %s is open to other machines: viewers need passwords", w.listen)
 	}
@@ -201,8 +207,7 @@ func readUsers(file string) (map[string]string, error) {
 // findings is what `redlatch doctor` prints.
 func findings(ctx context.Context, a *app.App) ([]redlatchweb.Finding, error) {
 	var all []redlatchweb.Finding
-	o := doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: 30 * time.Second}
-	err := doctor.Examine(ctx, o, func(f doctor.Finding) {
+	err := doctor.Examine(ctx, told(a, 30*time.Second), func(f doctor.Finding) {
 		all = append(all, redlatchweb.Finding{Server: f.Server, Check: f.Check, Level: string(f.Level), Found: f.Found, Advice: f.Advice})
 	})
 	return all, err

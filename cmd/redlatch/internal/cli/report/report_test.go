@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,15 @@ func TestWords(t *testing.T) {
 		sample.Want(t, shown(Table(&out, []*fleet.Lock{fleet.NewLock(info, time.Time{})})), words)
 		sample.Want(t, shown(Page(&out, info, true)), words)
 	}
+}
+
+// TestEntriesInWordsOfTheCommand: what the library noted has the words that a user of the command knows.
+func TestEntriesInWordsOfTheCommand(t *testing.T) {
+	t.Parallel()
+	e := redlatch.JournalEntry{Type: redlatch.JournalTimeout, Name: "a", Text: "LockOptions.MaxWait of 5s has passed: TakenError.Describe or `redlatch inspect` tells"}
+	const want = "--wait of 5s has passed: `redlatch inspect` tells"
+	sample.Want(t, EntryLine(e), want)
+	sample.Want(t, fmt.Sprint(EntryJSON(e)), want)
 }
 
 // TestInspectOfALongLine: the first of 10,000 waiters are shown, and the others counted.

@@ -18,6 +18,8 @@ func Summary(info redlatch.LockInfo) string {
 	l := fleet.NewLock(info, time.Time{})
 	var s string
 	switch n := l.Holding(); {
+	case info.RedisType != "":
+		s = l.KindText()
 	case l.ToGo() != "":
 		s = l.ToGo()
 	case len(l.Holders) == 0:
@@ -94,5 +96,5 @@ func DeadlockText(d redlatch.Deadlock) string {
 
 // EntryLine returns an entry in one line.
 func EntryLine(e redlatch.JournalEntry) string {
-	return fmt.Sprintf("%s  %-8s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), fleet.Visible(string(e.Type)), fleet.Visible(e.Name), talk.Redacted(fleet.EntryText(e)))
+	return fmt.Sprintf("%s  %-8s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), fleet.Visible(string(e.Type)), fleet.Visible(e.Name), talk.Words(fleet.EntryText(e)))
 }

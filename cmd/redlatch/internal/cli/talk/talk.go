@@ -141,12 +141,19 @@ func jsonLine(v any) ([]byte, error) {
 
 // Text returns an error on one line, without passwords and without the library's prefix, which Say
 // adds.
-func Text(err error) string { return plain.Replace(Redacted(fleet.ErrorText(err))) }
+func Text(err error) string { return Words(fleet.ErrorText(err)) }
+
+// Words returns a text of the library without passwords, and in the words of this program.
+func Words(text string) string { return plain.Replace(Redacted(text)) }
+
+// Unconnected is Text for an error whose reader knows that it is about the connection.
+func Unconnected(err error) string { return strings.TrimPrefix(Text(err), "connect to Redis: ") }
 
 // plain has the words of this program for those of Go.
 var plain = strings.NewReplacer(
 	"no answer from Redis: context deadline exceeded", "no answer from Redis in time", "context deadline exceeded", "no answer in time",
 	": redlatch: ", ": ", "TakenError.Describe or ", "",
+	"redlatchweb: ", "", "a text that Detach returned", "a text that `redlatch lock` printed",
 	"LockOptions.MaxWaiters", "--max-waiters", "LockOptions.MaxWait", "--wait", "LockOptions.MaxHold", "--max-hold",
 	"LockOptions.MinHold", "--min-hold", "LockOptions.TTL", "--ttl", "JobOptions.Window", "--window", "SlotOptions.Instance", "--instance",
 	"SlotOptions.Quarantine", "--quarantine", "ForceOptions.Reason", "--reason",

@@ -49,15 +49,15 @@ func play(ctx context.Context, a *app.App, c demo.Config) error {
 		defer server.Close()
 		c.URL, where = server.URL(), "the embedded server"
 	}
-	verdict, err := demo.Show(ctx, out, where, c)
-	if err == nil && a.JSON {
-		err = a.AnswerJSON(verdict)
+	verdict, text, err := demo.Show(ctx, out, where, c)
+	if err == nil {
+		err = a.AnswerAs(verdict, text)
 	}
 	if err != nil || len(verdict.Broken) == 0 {
 		return err
 	}
 	err = fmt.Errorf("not shown: %s", strings.Join(verdict.Broken, "; "))
-	if ctx.Err() != nil {
+	if verdict.EndedEarly {
 		err = fmt.Errorf("ended early, so %w", err)
 	}
 	return exit.New(exit.Failed, err, "")

@@ -10,7 +10,8 @@ import (
 func newDevCommand(a *app.App) *cobra.Command {
 	listen := "127.0.0.1:6379"
 	cmd := app.Command("dev", app.Nothing, func(cmd *cobra.Command, _ []string) error {
-		if _, err := app.HostOf(listen); err != nil {
+		open, err := app.IsOpen(listen)
+		if err != nil {
 			return err
 		}
 		ctx, stop := app.UntilSignal(cmd.Context())
@@ -22,6 +23,9 @@ func newDevCommand(a *app.App) *cobra.Command {
 		defer server.Close()
 		if err := a.Answer("%s\n", server.URL()); err != nil {
 			return err
+		}
+		if open {
+			a.Say("--listen %s is open to other machines, and no password keeps them out", listen)
 		}
 		a.Say("serving until INT or TERM; nothing is kept")
 		if listen == "127.0.0.1:6379" {

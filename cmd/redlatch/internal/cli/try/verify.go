@@ -18,6 +18,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
+	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // exitUnknown says that a verification could conclude nothing.
@@ -41,8 +42,10 @@ func newVerifyCommand(a *app.App) *cobra.Command {
 	app.Between(flags, "duration", &f.o.Duration, 15*time.Second, 24*time.Hour)
 	flags.IntVar(&f.o.Workers, "workers", f.o.Workers, "how many processes take turns")
 	app.Between(flags, "workers", &f.o.Workers, 2, 32)
-	flags.StringSliceVar(&f.o.Kinds, "kinds", nil, "kinds of locks (default all): mutex, reentrant, rwmutex, semaphore, slotpool, election, job, multi")
-	flags.StringSliceVar(&f.o.Faults, "faults", nil, "faults (default all that are possible): "+faultNames())
+	kinds := worker.Kinds(false)
+	flags.StringSliceVar(&f.o.Kinds, "kinds", nil, "kinds of locks (default all): "+strings.Join(kinds, ", "))
+	mild, rough := faultNames()
+	flags.StringSliceVar(&f.o.Faults, "faults", nil, "faults (default all that are possible): "+strings.Join(mild, ", ")+"; with --disrupt also "+strings.Join(rough, ", "))
 	flags.BoolVar(&f.o.Disrupt, "disrupt", false, "also faults that hit other users; wants --yes")
 	flags.BoolVar(&f.yes, "yes", false, "say that --disrupt is meant")
 	flags.DurationVar(&f.o.TTL, "ttl", f.o.TTL, "of the leases; the faults last up to one and a half of it")
@@ -52,17 +55,19 @@ func newVerifyCommand(a *app.App) *cobra.Command {
 	flags.StringVar(&f.o.Out, "out", "", "`directory` for the records: empty or not there")
 	flags.StringVar(&f.recheck, "recheck", "", "judge the records in this `directory` again")
 	flags.BoolVar(&a.JSON, "json", false, "answer with one JSON object, the report")
+	app.Offer(cmd, "deployment", servers.Kinds...)
+	app.Offer(cmd, "kinds", kinds...)
+	app.Offer(cmd, "faults", append(mild, rough...)...)
 	return cmd
 }
 
-// faultNames lists the faults, those that want --disrupt last.
-func faultNames() string {
+// faultNames returns the faults, and those that want --disrupt.
+func faultNames() (mild, rough []string) {
 	names := make(map[bool][]string)
 	for _, f := range verify.Faults() {
 		names[f.Disrupt] = append(names[f.Disrupt], f.Name)
 	}
-	mild, rough := strings.Join(names[false], ", "), strings.Join(names[true], ", ")
-	return mild + "; with --disrupt also " + rough
+	return names[false], names[true]
 }
 
 // check refuses what makes no sense.
@@ -82,9 +87,15 @@ func (f verifyFlags) check(given []string) error {
 }
 
 func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
+	if len(a.Redis) == 0 {
+		a.From = "REDLATCH_VERIFY_REDIS"
+		a.Redis = strings.Fields(os.Getenv(a.From))
+	}
 	given := a.Redis
-	if len(given) == 0 {
-		given = strings.Fields(os.Getenv("REDLATCH_VERIFY_REDIS"))
+	for _, flag := range []string{"recheck", "out"} {
+		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
+			return exit.Usagef("is a variable of the script empty?", "--%s wants a directory, and got an empty name", flag)
+		}
 	}
 	for _, flag := range []string{"recheck", "out"} {
 		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
