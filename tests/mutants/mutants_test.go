@@ -241,7 +241,7 @@ var mutants = []mutant{
 	breaks("holder that an old copy names though it is done", "internal/engine/hear.go",
 		"		e.Keeper.ReleaseAgain(s.Key(), 0)\n", "", "TestOldCopyNamesAHolderThatIsDone"),
 	breaks("lease that is released again though it has run out", "internal/engine/lease/oldcopy.go",
-		"now.Before(p.until)", "now.After(time.Time{})", "TestReleasedAgainInTime"),
+		"due = due && now.Before(p.until); due", "due = due && now.After(time.Time{}); due", "TestReleasedAgainInTime"),
 	breaks("release that the clean-up has many times", "internal/engine/lease/oldcopy.go",
 		"leave = leave && !p.cleaned", "_ = leave", "TestReleasedAgainInTime"),
 	breaks("grant that is given back however often it returns", "internal/engine/lease/oldcopy.go",
