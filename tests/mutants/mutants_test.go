@@ -1003,6 +1003,8 @@ var mutants = []mutant{
 		"	ln.AskKeeper(w.lock, s.First && !s.Asked, s.Occupant)\n", "", "TestPlaceBehindAKeptLock"),
 	breaks("try of several names that asks the dead keeper of the last for too long", "internal/engine/acquire/linger.go",
 		"Since(a.since)", "Since(a.start)", "TestTryOfSeveralOfWhichOneIsKept"),
+	breaks("server that stands twice among the nodes of a quorum", "cmd/redlatch/internal/doctor/doctor.go",
+		"			v.once(n)\n", "", "TestQuorum$"),
 	breaks("forced lease that is kept when it is released", "internal/engine/lease/loss.go",
 		"	k.early.Add(owner)\n", "	if k.byOwner[owner] == nil {\n		k.early.Add(owner)\n	}\n", "TestForcedIsNotTakenUp"),
 	breaks("lock that was taken by force while it was kept, and is taken up", "internal/engine/lease/loss.go",
@@ -1293,7 +1295,7 @@ func change(t *testing.T, file, old, new string) (undo func()) {
 // copySources copies what the go command needs.
 func copySources(t *testing.T, from, to string) {
 	t.Helper()
-	kinds := []string{".go", ".lua", ".json", ".c", ".mod", ".sum", ".work", ".html", ".css", ".js", ".svg"}
+	kinds := []string{".go", ".lua", ".json", ".c", ".mod", ".sum", ".work", ".html", ".css", ".js", ".svg", ".txt", ".tmpl"}
 	err := fs.WalkDir(os.DirFS(from), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
