@@ -28,7 +28,10 @@ type Job struct {
 
 // JobOptions configure a [Job].
 type JobOptions struct {
-	Window time.Duration // from the start of a run, in which no other run starts; 100ms to 366 days; required
+	// Window is the time from the start of a run in which no other run starts: 100ms to 366 days;
+	// required. On a quorum, a node that was restarted does not vote for jobs for as long as the
+	// longest window that was ever used.
+	Window time.Duration
 }
 
 // Job returns the job of that name.

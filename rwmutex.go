@@ -2,6 +2,7 @@ package redlatch
 
 import (
 	"context"
+	"strings"
 
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -130,6 +131,9 @@ func (m *RWMutex) acquire(ctx context.Context, how string, wait bool) (*Lease, e
 	}
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(owner, "#") {
+		owner = "" // no lease has it, and Redis would take it for how many tokens to give
 	}
 	return m.latch.withParam(how+owner).acquire(ctx, wait)
 }

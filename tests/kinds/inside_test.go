@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -39,6 +40,22 @@ func TestEntryInLineFollowsItsOwner(t *testing.T) {
 		locktest.Release(t, a)
 		locktest.Release(t, b)
 		locktest.Release(t, help.Await(t, between))
+	})
+}
+
+// TestOwnerLikeANumberOfTokens: an owner that a program names takes one token of a read-write mutex,
+// whatever it looks like.
+func TestOwnerLikeANumberOfTokens(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		m := s.Client(t, redlatch.Options{}).RWMutex("a")
+		for _, owner := range []string{"#4711", "#9007199254740992", "job#42", "#"} {
+			for _, lock := range []func(context.Context) (*redlatch.Lease, error){m.Lock, m.RLock} {
+				l := check.Value(lock(redlatch.WithOwner(t.Context(), owner))).OK(t)
+				check.Equal(t, s.Do("GET", help.FenceKey("a")), strconv.FormatInt(l.Token(), 10), "the last token after that of %q", owner)
+				locktest.Release(t, l)
+			}
+		}
 	})
 }
 

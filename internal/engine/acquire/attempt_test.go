@@ -251,3 +251,34 @@ func TestTryOfSeveralOfWhichOneIsKept(t *testing.T) {
 		check.That(t, errors.Is(err, fault.ErrTaken) && took >= 100*time.Millisecond && took < 200*time.Millisecond, "%v, %v after the first name", err, took)
 	})
 }
+
+// TestSeveralThatCameTooLate: the reply comes when the leases on all names have run out. A wait asks
+// for the names again, as a wait for one name does, and a try does not.
+func TestSeveralThatCameTooLate(t *testing.T) {
+	t.Parallel()
+	for _, wait := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := server{answers.New(nil)}
+			s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+				switch verb {
+				case "multi":
+					return late(400*time.Millisecond, says(conn.Reply{List: []conn.Reply{{Int: 7}, {Int: 8}}}))(ctx, verb, call)
+				case "acquire":
+					return inside(ctx, verb, call)
+				case "renew":
+					return conn.Result{}
+				}
+				return answers.Yes(ctx, verb, call)
+			})
+			var told []string
+			e, on := client(t, s, &told)
+			on.TTL = 300 * time.Millisecond
+			other := *on
+			other.Name, other.Keys = "b", check.Value(keys.Of("p:", "b")).OK(t)
+			got, err := e.Acquirer.Several(t.Context(), []*lock.Lock{on, &other}, acquire.Wish{}, wait)
+			check.That(t, (len(got) == 2) == wait && errors.Is(err, fault.ErrUnreachable) != wait, "waiting: %t: %d leases, %v", wait, len(got), err)
+			time.Sleep(time.Second)
+			check.That(t, s.Count("release") >= 2, "%d releases of what came too late", s.Count("release"))
+		})
+	}
+}

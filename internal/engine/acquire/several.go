@@ -157,16 +157,21 @@ func (c *Acquirer) atOnce(ctx context.Context, attempts []*attempt) ([]*lease.Le
 	if err != nil {
 		return nil, err
 	}
-	if len(tokens) == 0 {
+	var leases []*lease.Lease
+	if len(tokens) > 0 {
+		leases, err = beginAll(first.ctx, attempts, owners, tokens, answer)
+	}
+	if len(tokens) == 0 || errors.Is(err, fault.ErrTooLate) {
 		for _, a := range attempts {
 			a.owner = c.Owner() // the last one may have been in and out
 		}
 		return nil, nil
 	}
-	return beginAll(first.ctx, attempts, owners, tokens, answer)
+	return leases, err
 }
 
-// beginAll turns what Redis granted at once into leases: all, or none.
+// beginAll turns what Redis granted at once into leases: all, or none. fault.ErrTooLate says that all
+// have run out, and that the attempts wait on.
 func beginAll(
 	ctx context.Context, attempts []*attempt, owners []string, tokens []int64, granted ask.Answer,
 ) (leases []*lease.Lease, err error) {
@@ -183,8 +188,11 @@ func beginAll(
 			Owner: owners[i], Token: tokens[i], Sent: granted.Sent, TTL: a.TTL,
 			Resent: granted.Resent,
 		})
+		if err != nil && !(i == 0 && a.patient) {
+			err = a.tooLate(err)
+		}
 		if err != nil {
-			return leases, a.tooLate(err)
+			return leases, err
 		}
 		leases = append(leases, got)
 	}

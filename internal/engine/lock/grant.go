@@ -49,7 +49,7 @@ func (l *Lock) Spare() int {
 	switch l.Kind {
 	case script.Mutex:
 	case script.RWMutex:
-		_, count, _ = strings.Cut(l.Param, "#")
+		_, count = splitTokens(l.Param)
 	default:
 		return 0
 	}
@@ -58,6 +58,15 @@ func (l *Lock) Spare() int {
 	}
 	n, _ := strconv.Atoi(count)
 	return max(n, 1) - 1
+}
+
+// splitTokens returns Param of a read-write mutex without how many tokens the acquisition takes, and that
+// number. A # further on is one in the name of an owner.
+func splitTokens(param string) (rest, count string) {
+	if how, count, found := strings.Cut(param, "#"); found && len(how) == 1 {
+		return how, count
+	}
+	return param, ""
 }
 
 // Keepable reports whether the client may keep the lock after this acquisition, and takes it up by it:

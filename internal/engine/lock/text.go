@@ -61,7 +61,7 @@ func (l *Lock) Text(owner string, token int64, detail string) Text {
 	case script.Mutex.Name:
 		t.Param = ""
 	case script.RWMutex.Name:
-		t.Param, _, _ = strings.Cut(t.Param, "#")
+		t.Param, _ = splitTokens(t.Param)
 	}
 	return t
 }

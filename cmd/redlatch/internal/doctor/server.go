@@ -149,7 +149,7 @@ func (v *visit) persistence(n *node) {
 	case n.info["rdb_last_bgsave_status"] == "err":
 		f.Level, f.Found, f.Advice = Fault, "the last snapshot failed", "the server may refuse writes (MISCONF): see its log, and the disk"
 	case n.info["aof_enabled"] == "0" && len(v.URLs) > 1:
-		f.Found = "no append-only file: after a restart the node rests for the longest TTL in use, and then votes again"
+		f.Found = "no append-only file: after a restart the node rests for the longest TTL, quarantine and job window that were used, and then votes again"
 	case n.info["aof_enabled"] == "0":
 		f.Level, f.Found = Note, "no append-only file: a restart forgets the locks that are held"
 		f.Advice = "tokens stay in order all the same; CONFIG SET appendonly yes if two holders for a moment are worse than slower writes"
