@@ -121,23 +121,35 @@ func (c cluster) SubscribeSharded(ctx context.Context, _ string, up func(), _ fu
 }
 
 // TestHearsOfWhatItHolds: in a cluster, a client goes on hearing of a name that it has waited for, as long
-// as it holds it, and as long as an older copy of the data may name it as the holder.
+// as it holds it, and as long as an older copy of the data may name it as the holder. So it does when
+// the owner has entered again, and has left the outer entry.
 func TestHearsOfWhatItHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, on := opened(t, cluster{closable: closable{answers.New(answers.Yes)}})
-		held := on("held")
-		held.TTL = time.Minute
-		hears := func() bool { return e.Listener.For(held.Keys.State()).Sharded() }
-		e.Line.Listen(t.Context(), held)
-		l := e.Keeper.Begin(held, 1, t.Context(), lock.Grant{Owner: holder, Token: 7, Sent: clock.Now(), TTL: time.Minute}, clock.Now())
-		time.Sleep(time.Hour)
-		check.That(t, hears(), "it does not hear of a name that it holds")
-		check.OK(t, "Release", l.Release(t.Context()))
-		time.Sleep(time.Minute - time.Second)
-		check.That(t, hears(), "it does not hear of a name that it has released lately")
-		time.Sleep(time.Minute)
-		check.That(t, !hears(), "it hears of a name that it has released long ago")
-	})
+	for _, kind := range []*script.Kind{script.Mutex, script.Reentrant} {
+		synctest.Test(t, func(t *testing.T) {
+			e, on := opened(t, cluster{closable: closable{answers.New(answers.Yes)}})
+			held := on("held")
+			held.TTL, held.Kind = time.Minute, kind
+			hears := func() bool { return e.Listener.For(held.Keys.State()).Sharded() }
+			e.Line.Listen(t.Context(), held)
+			if kind == script.Reentrant {
+				held.Param = "0:me"
+			}
+			l := e.Keeper.Begin(held, 1, t.Context(), lock.Grant{Owner: holder, Token: 7, Sent: clock.Now(), TTL: time.Minute}, clock.Now())
+			if kind == script.Reentrant {
+				inner, _ := e.Keeper.Reenter(t.Context(), held, l.NamedOwner(), 0, 2, clock.Now())
+				inner.Entered()
+				check.OK(t, "Release of the outer entry", l.Release(t.Context()))
+				l = inner
+			}
+			time.Sleep(time.Hour)
+			check.That(t, hears(), "it does not hear of a name that it holds: %s", kind.Name)
+			check.OK(t, "Release", l.Release(t.Context()))
+			time.Sleep(time.Minute - time.Second)
+			check.That(t, hears(), "it does not hear of a name that it has released lately: %s", kind.Name)
+			time.Sleep(time.Minute)
+			check.That(t, !hears(), "it hears of a name that it has released long ago: %s", kind.Name)
+		})
+	}
 }
 
 // TestReleasedAgainAtEachReturn: each time that the subscription of a name is back, the server may be one

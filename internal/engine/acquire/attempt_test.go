@@ -119,6 +119,10 @@ func TestAttempt(t *testing.T) {
 			kind: script.SlotPool, ttl: 900 * time.Millisecond, acquires: []answers.Says{silent, taken},
 			want: []error{fault.ErrUnreachable}, told: "attempt failed", after: timeout / 3, asked: 2, undone: true,
 		},
+		"waits, an answer lost, and its lease of a slot over": {
+			wait: true, kind: script.SlotPool, ttl: 900 * time.Millisecond, acquires: []answers.Says{silent, taken}, polls: []answers.Says{granted},
+			told: "attempt wait granted", after: timeout/3 + 300*time.Millisecond, asked: 3, undone: true,
+		},
 		"an answer lost, another run": {
 			kind: script.Job, acquires: []answers.Says{silent, taken},
 			want: []error{fault.ErrTaken}, told: "attempt failed", after: timeout / 3, asked: 2, undone: true,

@@ -89,17 +89,18 @@ func (a *attempt) try(ctx context.Context) (*lease.Lease, error) {
 	switch {
 	case err != nil:
 		return nil, a.outOfTime(ctx, answer.Resent, err)
-	case !standing.Inside && answer.Resent && a.leavesTraces():
-		return nil, a.failed("acquire", fmt.Errorf("%w to the first request: Redis may have done it, and its lease is over", fault.ErrUnreachable))
+	case !standing.Inside && answer.Resent && !a.patient && a.leavesTraces():
+		err = fmt.Errorf("%w to the first request, which Redis may have done: its lease has run out", fault.ErrUnreachable)
+		return nil, a.failed("acquire", err)
 	case !standing.Inside:
 		return nil, a.failed("acquire", a.taken())
 	}
 	return a.begin(ctx, a.directly(standing, answer, a.Inside(a.owner, "", standing, answer, answer.Resent)))
 }
 
-// leavesTraces reports whether what an earlier copy of the request has let in may have run out by now,
-// and keeps others out all the same: the window of a job, a slot at rest. It would be the attempt itself
-// that has taken it.
+// leavesTraces reports whether an earlier copy of the request may have let the owner in, whose lease has
+// run out by now and still keeps others out: by the window of a job, or a slot at rest. Then the attempt
+// itself has taken the lock.
 func (a *attempt) leavesTraces() bool {
 	return (a.Kind == script.Job || a.Kind == script.SlotPool) && a.by.Now().Since(a.start) >= a.TTL-lock.Drift(a.TTL)
 }

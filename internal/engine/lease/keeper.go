@@ -41,11 +41,11 @@ func NewKeeper(n Needs) *Keeper {
 
 // ReleaseAgain releases in the background what this client has released lately, since the server may
 // not know it: the leases on the name with this key, or all of them if it is "". It leaves out those
-// that it has released again less than rest ago.
+// that the client has released again less than rest ago.
 func (k *Keeper) ReleaseAgain(key string, rest time.Duration) { k.released.releaseAgain(key, rest) }
 
 // Uses reports whether the client has a lease on the name with this key, or has released one that an
-// older copy of the data may have still. Where names have no subscriptions of their own, no code asks.
+// older copy of the data may have still. It knows only where names have subscriptions of their own.
 func (k *Keeper) Uses(key string) bool {
 	k.mu.Lock()
 	held := k.names[key] > 0
@@ -60,6 +60,7 @@ func (k *Keeper) GrantedAgain(owner string) bool { return k.released.grantedAgai
 // add remembers a lease. One that was passed on within a handoff takes the place of the one before
 // it, whose owner it has. It reports whether a message told before that it was taken by force.
 func (k *Keeper) add(l *Lease) (revoked bool) {
+	sharded := k.Listener.Sharded()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.byOwner == nil {
@@ -67,7 +68,7 @@ func (k *Keeper) add(l *Lease) (revoked bool) {
 	}
 	k.byOwner[l.owner] = l
 	l.asked = k.shelf.asked.Has(l.owner)
-	if l.named = k.Listener.Sharded(); l.named {
+	if l.named = sharded; sharded {
 		if k.names == nil {
 			k.names = make(map[string]int)
 		}

@@ -322,8 +322,8 @@ func (l *Lease) slack() time.Duration {
 	return slack(l.pace())
 }
 
-// pace returns the time by which the watchdog extends the lease, which is the TTL as a rule, but for
-// what the clocks may differ by. The caller holds l.mu.
+// pace returns the time of which the watchdog lets a third pass between two extends. The caller holds
+// l.mu.
 func (l *Lease) pace() time.Duration {
 	if full := l.lock.TTL; l.long() {
 		return full - lock.Drift(full)

@@ -95,6 +95,9 @@ func (n *nest) follow(next *Lease) {
 	next.forced, next.doubted, next.wish, next.longest = old.forced, old.doubted, old.wish, old.longest
 	k.mu.Lock()
 	k.byOwner[next.owner] = next
+	if !next.named {
+		next.named, old.named = old.named, false
+	}
 	if n.visit.lead == old {
 		n.visit.lead = next
 	}

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +59,9 @@ func (r *recall) remember(p past) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if n := len(r.leases); n > 0 && r.leases[(r.next+n-1)%n].owner == p.owner { // as of all entries that are lost at once
+		return
+	}
 	if len(r.leases) < maxReleased {
 		r.leases = append(r.leases, p)
 		return
@@ -79,11 +83,13 @@ func (r *recall) releaseAgain(key string, rest time.Duration) {
 	}))
 }
 
-// mayReturn reports whether an older copy of the data may have what this client has released on the name
-// with this key.
+// mayReturn reports whether an older copy of the data may have what this client has released on the
+// name with this key.
 func (r *recall) mayReturn(key string) bool {
 	now := r.Now().Time()
-	return len(r.which(func(p *past) bool { return p.lock.Keys.State() == key && now.Before(p.until) })) > 0
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.leases, func(p past) bool { return p.lock.Keys.State() == key && now.Before(p.until) })
 }
 
 // grantedAgain is [Keeper.GrantedAgain].

@@ -148,6 +148,23 @@ func TestLostIsReleasedAgain(t *testing.T) {
 	})
 }
 
+// TestEntriesLostAreOnePast: all entries of an owner that are lost at once have one place among the leases
+// that a client remembers, and one release.
+func TestEntriesLostAreOnePast(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		check.OK(t, "Release", h.begin(t, "other", minute).Release(t.Context()))
+		all := h.enteredAt(t, "b", 2*maxReleased, minute)
+		h.server.Now(func(context.Context, string, conn.Call) conn.Result { return conn.Result{} })
+		check.That(t, all[0].Extend(t.Context()) != nil && !all[1].Held(), "an owner that Redis does not know is inside")
+		h.server.Now(answers.Yes)
+		synctest.Wait()
+		before := h.server.Count("release")
+		h.ReleaseAgain("", 0)
+		synctest.Wait()
+		check.Equal(t, h.server.Count("release")-before, 2, "releases")
+	})
+}
+
 // TestReleasedLeaseIsNotKeptInMemory: what a client remembers of a lease does not keep the context
 // alive that was given to Lock.
 func TestReleasedLeaseIsNotKeptInMemory(t *testing.T) {
