@@ -28,8 +28,9 @@ type Job struct {
 
 // JobOptions configure a [Job].
 type JobOptions struct {
-	// Window is the time from the start of a run in which no other starts: 100ms to 366 days; required.
-	// On a quorum, a node that was restarted votes for jobs again after the longest window ever used.
+	// Window is the time from the start of a run in which no other starts: 100ms to 366 days;
+	// required. On a quorum, a node that was restarted votes for jobs again after the longest
+	// window ever used.
 	Window time.Duration
 }
 

@@ -108,10 +108,10 @@ const (
 // returns the error of its context with that of the last round that came to an end. The text of
 // each error tells how every node stood, and why.
 //
-// A node that was restarted, or whose data was deleted, votes again when it has rested for the longest
-// TTL ever used for that kind of lock (with the quarantine of a slot, or the window of a job), and a
-// client has told it the tokens of the others, as every client does. All nodes must be there when a
-// quorum is used for the first time. [docs/protocol.md] has the algorithm.
+// A node that was restarted, or whose data was deleted, votes again when it has rested for the
+// longest TTL ever used for that kind of lock (with the quarantine of a slot, or the window of a
+// job), and a client has told it the tokens of the others, as every client does. All nodes must be
+// there when a quorum is used for the first time. [docs/protocol.md] has the algorithm.
 //
 // [docs/protocol.md]: https://github.com/redlatch/redlatch/blob/main/docs/protocol.md#quorum
 func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) {

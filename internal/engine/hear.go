@@ -24,8 +24,8 @@ func (e *Engine) subscribed(s *subscribe.Subscription) {
 	}
 }
 
-// uses reports whether the client needs to hear of the name with this key. A holder hears of a force, and
-// of a failover to a server that may not know of a release.
+// uses reports whether the client needs to hear of the name with this key. A holder hears of a
+// force, and of a failover to a server that may not know of a release.
 func (e *Engine) uses(key string) bool {
 	return e.Line.Waits(key) || e.Counts.waits(key) || e.Keeper.Uses(key)
 }

@@ -120,9 +120,9 @@ func (c cluster) SubscribeSharded(ctx context.Context, _ string, up func(), _ fu
 	return errors.New("the connection is gone")
 }
 
-// TestHearsOfWhatItHolds: in a cluster, a client goes on hearing of a name that it has waited for, as long
-// as it holds it, and as long as an older copy of the data may name it as the holder. So it does when
-// the owner has entered again, and has left the outer entry.
+// TestHearsOfWhatItHolds: in a cluster, a client goes on hearing of a name that it has waited for,
+// as long as it holds it, and as long as an older copy of the data may name it as the holder. So it
+// does when the owner has entered again, and has left the outer entry.
 func TestHearsOfWhatItHolds(t *testing.T) {
 	for _, kind := range []*script.Kind{script.Mutex, script.Reentrant} {
 		synctest.Test(t, func(t *testing.T) {
@@ -152,8 +152,8 @@ func TestHearsOfWhatItHolds(t *testing.T) {
 	}
 }
 
-// TestReleasedAgainAtEachReturn: each time that the subscription of a name is back, the server may be one
-// that does not know of a release, however short the time since the last.
+// TestReleasedAgainAtEachReturn: each time that the subscription of a name is back, the server may
+// be one that does not know of a release, however short the time since the last.
 func TestReleasedAgainAtEachReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := cluster{closable{answers.New(answers.Yes)}, make(chan struct{})}

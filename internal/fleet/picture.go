@@ -384,8 +384,8 @@ func processes(locks []*Lock) []*Process {
 	return all
 }
 
-// Mute returns the kinds for which fewer than a majority of the nodes vote, though some client has used
-// them. Nodes that have rested count: they vote when a client next asks.
+// Mute returns the kinds for which fewer than a majority of the nodes vote, though some client has
+// used them. Nodes that have rested count: they vote when a client next asks.
 func Mute(nodes []redlatch.NodeInfo) (kinds []string) {
 	used, votes := make(map[string]bool), make(map[string]int)
 	for _, n := range nodes {

@@ -94,7 +94,8 @@ func TestShellWord(t *testing.T) {
 	}
 }
 
-// TestFormerHolder: a foreign holder that lost its lock by force is not taken for one without a record.
+// TestFormerHolder: a foreign holder that lost its lock by force is not taken for one without a
+// record.
 func TestFormerHolder(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

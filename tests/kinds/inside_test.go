@@ -43,8 +43,8 @@ func TestEntryInLineFollowsItsOwner(t *testing.T) {
 	})
 }
 
-// TestOwnerLikeANumberOfTokens: an owner that a program names takes one token of a read-write mutex,
-// whatever it looks like.
+// TestOwnerLikeANumberOfTokens: an owner that a program names takes one token of a read-write
+// mutex, whatever it looks like.
 func TestOwnerLikeANumberOfTokens(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {

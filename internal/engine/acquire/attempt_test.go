@@ -225,8 +225,8 @@ func TestTryOfAKeptLockThatWasGivenBack(t *testing.T) {
 	})
 }
 
-// TestTryOfSeveralOfWhichOneIsKept: a try asks a client that only keeps the lock for six of the last
-// round trips, 100ms at least. What the names before it took does not count.
+// TestTryOfSeveralOfWhichOneIsKept: a try asks a client that only keeps the lock for six of the
+// last round trips, 100ms at least. What the names before it took does not count.
 func TestTryOfSeveralOfWhichOneIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -256,8 +256,8 @@ func TestTryOfSeveralOfWhichOneIsKept(t *testing.T) {
 	})
 }
 
-// TestSeveralThatCameTooLate: the reply comes when the leases on all names have run out. A wait asks
-// for the names again, as a wait for one name does, and a try does not.
+// TestSeveralThatCameTooLate: the reply comes when the leases on all names have run out. A wait
+// asks for the names again, as a wait for one name does, and a try does not.
 func TestSeveralThatCameTooLate(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []bool{true, false} {

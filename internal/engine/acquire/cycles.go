@@ -56,8 +56,9 @@ type look struct {
 	unsure bool
 }
 
-// lookAgain returns a channel that tells, after a heartbeat, what a look at the wait has found; nil if
-// the wait is in no cycle. The look has a goroutine of its own: the lock may be granted before it ends.
+// lookAgain returns a channel that tells, after a heartbeat, what a look at the wait has found; nil
+// if the wait is in no cycle. The look has a goroutine of its own: the lock may be granted before
+// it ends.
 func (a *attempt) lookAgain(ctx context.Context) <-chan look {
 	if !a.unsure || a.looks == nil && a.by.Enter() != nil {
 		return nil
@@ -98,8 +99,8 @@ func (a *attempt) note(holds []*lease.Lease) notes.Note {
 	return n
 }
 
-// disentangle notes that the attempt waits no more. It must not wait again after that: a look under way
-// would know it by its number.
+// disentangle notes that the attempt waits no more. It must not wait again after that: a look under
+// way would know it by its number.
 func (a *attempt) disentangle() {
 	if a.entangled {
 		if a.looks != nil {

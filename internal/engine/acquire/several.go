@@ -170,8 +170,8 @@ func (c *Acquirer) atOnce(ctx context.Context, attempts []*attempt) ([]*lease.Le
 	return leases, err
 }
 
-// beginAll turns what Redis granted at once into leases: all, or none. fault.ErrTooLate says that all
-// have run out, and that the attempts wait on.
+// beginAll turns what Redis granted at once into leases: all, or none. fault.ErrTooLate says that
+// all have run out, and that the attempts wait on.
 func beginAll(
 	ctx context.Context, attempts []*attempt, owners []string, tokens []int64, granted ask.Answer,
 ) (leases []*lease.Lease, err error) {

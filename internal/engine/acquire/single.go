@@ -98,9 +98,9 @@ func (a *attempt) try(ctx context.Context) (*lease.Lease, error) {
 	return a.begin(ctx, a.directly(standing, answer, a.Inside(a.owner, "", standing, answer, answer.Resent)))
 }
 
-// leavesTraces reports whether an earlier copy of the request may have let the owner in, whose lease has
-// run out by now and still keeps others out: by the window of a job, or a slot at rest. Then the attempt
-// itself has taken the lock.
+// leavesTraces reports whether an earlier copy of the request may have let the owner in, whose
+// lease has run out by now and still keeps others out: by the window of a job, or a slot at rest.
+// Then the attempt itself has taken the lock.
 func (a *attempt) leavesTraces() bool {
 	return (a.Kind == script.Job || a.Kind == script.SlotPool) && a.by.Now().Since(a.start) >= a.TTL-lock.Drift(a.TTL)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// errNotInside is of a lease that Redis did not know for a moment: another server answered, perhaps.
+// errNotInside is of a lease that Redis did not know for a moment: another server answered,
+// perhaps.
 var errNotInside = errors.New("Redis did not know the lease for a moment: call Detach again")
 
 // Detach extends the lease once more, and ends it in this process without releasing it. No other

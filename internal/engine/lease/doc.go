@@ -23,8 +23,8 @@
 // message is about. A [Lease] is begun by [Keeper.Begin], from a grant. docs/architecture.md has
 // the table of all transitions.
 //
-// Three files are the lease itself. They use needs.go, pace.go, oldcopy.go and around.go, and none of
-// the others:
+// Three files are the lease itself. They use needs.go, pace.go, oldcopy.go and around.go, and none
+// of the others:
 //
 //	lease.go     a lease, its state and its deadline, what is told of it, and how it ends
 //	nest.go      entries of an owner that are one in Redis

@@ -39,13 +39,14 @@ func NewKeeper(n Needs) *Keeper {
 	return k
 }
 
-// ReleaseAgain releases in the background what this client has released lately, since the server may
-// not know it: the leases on the name with this key, or all of them if it is "". It leaves out those
-// that the client has released again less than rest ago.
+// ReleaseAgain releases in the background what this client has released lately, since the server
+// may not know it: the leases on the name with this key, or all of them if it is "". It leaves out
+// those that the client has released again less than rest ago.
 func (k *Keeper) ReleaseAgain(key string, rest time.Duration) { k.released.releaseAgain(key, rest) }
 
-// Uses reports whether the client has a lease on the name with this key, or has released one that an
-// older copy of the data may have still. It knows only where names have subscriptions of their own.
+// Uses reports whether the client has a lease on the name with this key, or has released one that
+// an older copy of the data may have still. It knows only where names have subscriptions of their
+// own.
 func (k *Keeper) Uses(key string) bool {
 	k.mu.Lock()
 	held := k.names[key] > 0

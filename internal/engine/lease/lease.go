@@ -322,8 +322,8 @@ func (l *Lease) slack() time.Duration {
 	return slack(l.pace())
 }
 
-// pace returns the time of which the watchdog lets a third pass between two extends. The caller holds
-// l.mu.
+// pace returns the time of which the watchdog lets a third pass between two extends. The caller
+// holds l.mu.
 func (l *Lease) pace() time.Duration {
 	if full := l.lock.TTL; l.long() {
 		return full - lock.Drift(full)
@@ -457,8 +457,8 @@ func (l *Lease) releasing(ticket string) conn.Call {
 	return l.keeper.releasing(l.lock, l.owner, ticket, l.token, l.unused, l.state == lost)
 }
 
-// remember notes that the lease is not in Redis any more, or that its client goes on releasing it. The
-// caller holds l.mu.
+// remember notes that the lease is not in Redis any more, or that its client goes on releasing it.
+// The caller holds l.mu.
 func (l *Lease) remember(now clock.Reading) {
 	l.keeper.released.remember(past{
 		lock: l.lock, owner: l.owner, token: l.token, unused: l.unused, lost: l.state == lost,

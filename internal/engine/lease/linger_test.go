@@ -142,8 +142,8 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// TestForcedIsNotTakenUp: once a message has said that a lock was taken by force, its client neither
-// keeps it, though no extend has asked yet, nor takes up what it keeps.
+// TestForcedIsNotTakenUp: once a message has said that a lock was taken by force, its client
+// neither keeps it, though no extend has asked yet, nor takes up what it keeps.
 func TestForcedIsNotTakenUp(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		inUse, kept := h.granted(t, h.lingering(t, "a")), h.granted(t, h.lingering(t, "b"))

@@ -54,8 +54,9 @@ func (k *Keeper) Revoked(owner, note string) {
 // noteForced remembers what a message told of an owner. It returns the lease of that owner, and the
 // one that is kept, which it takes off the shelf.
 //
-// It is tempting to remember the owner only if it has no lease yet. But a lease that is released in this
-// moment would be kept, and taken up again under the same owner, beside the holder that took it by force.
+// It is tempting to remember the owner only if it has no lease yet. But a lease that is released in
+// this moment would be kept, and taken up again under the same owner, beside the holder that took
+// it by force.
 func (k *Keeper) noteForced(owner, note string) (l, kept *Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -48,8 +48,8 @@ type Needs struct {
 }
 
 // releasing returns the request that releases an owner. By MinHold it says how long the lock stays
-// closed, unless the lease was given back unused. A lease that was lost leaves its lock as if it had run
-// out in Redis: open, whatever its MinHold, and its slot at rest.
+// closed, unless the lease was given back unused. A lease that was lost leaves its lock as if it
+// had run out in Redis: open, whatever its MinHold, and its slot at rest.
 func (n *Needs) releasing(on *lock.Lock, owner, ticket string, token int64, unused, lost bool) conn.Call {
 	call := on.Release(owner, ticket, true, n.Listener.Sharded())
 	switch {

@@ -10,10 +10,10 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
-// A server that takes over may have an older copy of a lock: one in which an owner is inside, or in line,
-// whose release the former server has answered. All would wait for that owner until its lease runs out.
-// Its client knows better. So a client remembers what it has released or lost lately, and releases it
-// again
+// A server that takes over may have an older copy of a lock: one in which an owner is inside, or in
+// line, whose release the former server has answered. All would wait for that owner until its lease
+// runs out. Its client knows better. So a client remembers what it has released or lost lately, and
+// releases it again
 //
 //   - when its subscription is back, as after a failover or a restart;
 //   - when a request about the name is answered after an earlier one was not;

@@ -124,8 +124,8 @@ func TestGrantThatReturns(t *testing.T) {
 	})
 }
 
-// TestLostIsReleasedAgain: an older copy of the data may have the ticket of a lease that was lost, or its
-// owner inside. It is released again, and its slot rests as if the lease had run out.
+// TestLostIsReleasedAgain: an older copy of the data may have the ticket of a lease that was lost,
+// or its owner inside. It is released again, and its slot rests as if the lease had run out.
 func TestLostIsReleasedAgain(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		for _, kind := range []*script.Kind{script.Mutex, script.SlotPool} {
@@ -148,8 +148,8 @@ func TestLostIsReleasedAgain(t *testing.T) {
 	})
 }
 
-// TestEntriesLostAreOnePast: all entries of an owner that are lost at once have one place among the leases
-// that a client remembers, and one release.
+// TestEntriesLostAreOnePast: all entries of an owner that are lost at once have one place among the
+// leases that a client remembers, and one release.
 func TestEntriesLostAreOnePast(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		check.OK(t, "Release", h.begin(t, "other", minute).Release(t.Context()))

@@ -7,16 +7,16 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
-// When the watchdog extends a lease: after a third of its time, so that two extends may fail. All times
-// count from the last confirmed request. valid is for how long a lease is held after that.
+// When the watchdog extends a lease: after a third of its time, so that two extends may fail. All
+// times count from the last confirmed request. valid is for how long a lease is held after that.
 
 // firstExtend returns when a lease that begins age after its request is extended first.
 //
 // A grant out of the line counts from the last poll, which can be a third of its time ago, and a
-// lease that was kept from its last extend. Most work has ended before a tenth of the rest has passed.
-// Not so for a lease that is passed on, perhaps many times within a tenth: it would not be extended,
-// nor its loss found, before the end. A lease that was kept is extended when half of its time has
-// passed.
+// lease that was kept from its last extend. Most work has ended before a tenth of the rest has
+// passed. Not so for a lease that is passed on, perhaps many times within a tenth: it would not be
+// extended, nor its loss found, before the end. A lease that was kept is extended when half of its
+// time has passed.
 func firstExtend(valid, age time.Duration, g lock.Grant) time.Duration {
 	due := age + (valid-age)/10
 	switch {

@@ -9,8 +9,8 @@ import (
 
 // A holder can ask to be told when it is waited for, so that long work can stop at a good place.
 // The wish stands in Redis, beside the line; the script that puts a waiter in line finds it there
-// and tells the holder's client. A lease without such a wish costs nothing more than before. A client
-// that only keeps a lock learns in another way that it is asked for: see linger.go.
+// and tells the holder's client. A lease without such a wish costs nothing more than before. A
+// client that only keeps a lock learns in another way that it is asked for: see linger.go.
 
 // Wanted returns a channel that is closed when another acquisition waits for the lock, in any
 // process.

@@ -47,8 +47,8 @@ func (ln *Line) deliver(owner string, token int64, detail string) bool {
 	return true
 }
 
-// Place takes the answer to a request for a place. It reports whether the waiter waits on. If the waiter
-// is first in line behind a client that may only keep the lock, that client is asked for it.
+// Place takes the answer to a request for a place. It reports whether the waiter waits on. If the
+// waiter is first in line behind a client that may only keep the lock, that client is asked for it.
 func (ln *Line) Place(w *Waiter, s script.Standing, a ask.Answer) bool {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()

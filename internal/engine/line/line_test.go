@@ -147,8 +147,8 @@ func TestPlaceIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// TestPlaceBehindAKeptLock: a waiter that finds itself first in line behind a client that only keeps the
-// lock asks that client at once, also where its place was lost before.
+// TestPlaceBehindAKeptLock: a waiter that finds itself first in line behind a client that only
+// keeps the lock asks that client at once, also where its place was lost before.
 func TestPlaceBehindAKeptLock(t *testing.T) {
 	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
 		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {

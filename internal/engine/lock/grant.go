@@ -60,8 +60,8 @@ func (l *Lock) Spare() int {
 	return max(n, 1) - 1
 }
 
-// splitTokens returns Param of a read-write mutex without how many tokens the acquisition takes, and that
-// number. A # further on is one in the name of an owner.
+// splitTokens returns Param of a read-write mutex without how many tokens the acquisition takes,
+// and that number. A # further on is one in the name of an owner.
 func splitTokens(param string) (rest, count string) {
 	if how, count, found := strings.Cut(param, "#"); found && len(how) == 1 {
 		return how, count

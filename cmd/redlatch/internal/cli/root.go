@@ -80,8 +80,8 @@ func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
 	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), talk.Unconnected(e.Err))
 }
 
-// named are the commands that are about a name of a lock, or a pattern: their first argument, unless a
-// text has it.
+// named are the commands that are about a name of a lock, or a pattern: their first argument,
+// unless a text has it.
 var named = []string{"run", "elect", "lock", "unlock", "inspect", "release", "ls", "log"}
 
 // newRootCommand returns the tree of commands. What it points to becomes true when the command line

@@ -30,8 +30,8 @@ type timeline struct {
 	state []string   // what else is to be said of a worker
 }
 
-// Show runs the demo, and prints it as it happens. It returns what came of it, also in words. where is
-// the server, in words.
+// Show runs the demo, and prints it as it happens. It returns what came of it, also in words. where
+// is the server, in words.
 func Show(ctx context.Context, out io.Writer, where string, c Config) (v Verdict, text string, err error) {
 	t := newTimeline(out, c.Workers, c.Duration)
 	fmt.Fprintln(out, t.fold(0, fmt.Sprintf("%d workers contend for one lock on %s, for %v; a lease lasts %v", c.Workers, where, c.Duration, TTL(c.Duration))))

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/redis/rueidis"
 
@@ -125,16 +126,27 @@ func parse(url string) (dial rueidis.ClientOption, addr string, cluster bool, er
 // Access returns commands for each user that the URLs name, which give it the rights that redlatch
 // needs; if one names none, a command that makes a user.
 func Access(o Options) (lines []string, err error) {
-	if strings.ContainsAny(o.Prefix, ` "'`) {
-		return nil, fmt.Errorf("%w: the prefix %q has a blank or a quote, which the rules of a user cannot spell", redlatch.ErrInvalid, o.Prefix)
+	cannot := func(what, text string) error {
+		return fmt.Errorf("%w: the %s %q has a blank or a quote, which the rules of a user cannot spell", redlatch.ErrInvalid, what, text)
+	}
+	spells := func(text string) bool {
+		return !strings.ContainsAny(text, `"'`) && !strings.ContainsFunc(text, unicode.IsSpace)
+	}
+	if !spells(o.Prefix) {
+		return nil, cannot("prefix", o.Prefix)
 	}
 	for _, url := range o.URLs {
 		dial, _, cluster, err := parse(url)
 		if err != nil {
 			return nil, err
 		}
-		if all := access.Lines(dial.Username, o.Prefix, cluster); !slices.Contains(lines, all[0]) {
-			lines = append(lines, all...)
+		if !spells(dial.Username) {
+			return nil, cannot("user", dial.Username)
+		}
+		for _, line := range access.Lines(dial.Username, o.Prefix, cluster) {
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
 		}
 	}
 	return lines, nil

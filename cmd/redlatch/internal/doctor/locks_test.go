@@ -26,8 +26,8 @@ func TestKeptLocksAreTold(t *testing.T) {
 	}
 }
 
-// TestAdviceIsSafeToType: the command is for the server that was looked at, and the name of a lock in it
-// is one word to a shell.
+// TestAdviceIsSafeToType: the command is for the server that was looked at, and the name of a lock
+// in it is one word to a shell.
 func TestAdviceIsSafeToType(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

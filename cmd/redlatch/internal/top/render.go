@@ -8,7 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
@@ -251,7 +251,7 @@ func (m *model) page() []string {
 	}
 	if r := m.picture.Record(m.open); r != nil {
 		for _, e := range r.Entries {
-			add(false, "%s  %-8s  %s", fleet.Stamp(e.At.In(zone)), fleet.Visible(string(e.Type)), talk.Words(fleet.EntryText(e)))
+			add(false, "%s  %-8s  %s", fleet.Stamp(e.At.In(zone)), fleet.Visible(string(e.Type)), report.EntryText(e))
 		}
 	}
 	return lines

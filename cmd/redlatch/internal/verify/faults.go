@@ -23,8 +23,9 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
-// A Fault is one kind of harm. A new one goes into Faults and docs/verify.md; if it may take exclusion
-// away, it needs loses, and a case in promises (plan.go). Harm to a connection is in testkit/verify/link.
+// A Fault is one kind of harm. A new one goes into Faults and docs/verify.md; if it may take
+// exclusion away, it needs loses, and a case in promises (plan.go). Harm to a connection is in
+// testkit/verify/link.
 type Fault struct {
 	Name    string
 	About   string

@@ -1,8 +1,8 @@
 -- What acquire begins with for a mutex: the acquisition of one that is free and has no line, with
 -- one token. It does what acquire.lua does with mutex.lua and token.lua, written without functions,
--- which Lua makes anew for each run. Where it does not let the owner in, it has changed nothing. TIME
--- is two texts: joined they are the token, if the microseconds have six digits. To make a text of a
--- number takes longer.
+-- which Lua makes anew for each run. Where it does not let the owner in, it has changed nothing.
+-- TIME is two texts: joined they are the token, if the microseconds have six digits. To make a text
+-- of a number takes longer.
 
 local tried = redis.REDIS_VERSION_NUM and ARGV[4] == '' -- SET GET is there since 6.2
 if tried and redis.call('EXISTS', KEYS[3]) == 0 and redis.call('SET', KEYS[1], ARGV[2], 'NX', 'PX', ARGV[3]) then

@@ -18,7 +18,8 @@ local function parse(ticket)
   return string.match(ticket, '^(%u)(%l+)\t([^\t]*)\t(%d+)\t([^\t]*)\t(.*)$')
 end
 
--- keep_line keeps the keys of the line for another LINE_TTL ms. It returns whether a ticket is in line.
+-- keep_line keeps the keys of the line for another LINE_TTL ms. It returns whether a ticket is in
+-- line.
 local function keep_line()
   local there = redis.call('PEXPIRE', QUEUE, LINE_TTL) == 1
   redis.call('PEXPIRE', CLIENTS, LINE_TTL)

@@ -15,8 +15,8 @@ import (
 
 // What is in this file is about lines: which waiter is next, and what holders and waiters are told.
 
-// silenced has goroutines of one client wait for a mutex whose server becomes silent, or slow. Each is
-// told of the outage, and of none where there is none.
+// silenced has goroutines of one client wait for a mutex whose server becomes silent, or slow. Each
+// is told of the outage, and of none where there is none.
 func silenced(a *player) {
 	defer a.Rest(a.UpTo(2 * time.Second))
 	name := a.scene("dead")

@@ -37,7 +37,7 @@ var signs = []struct{ text, plain, secure string }{
 	{"connection refused", hintUnreachable, hintNoTLS},
 	{"does not vote", "wait until the nodes have rested, as they do after a restart: `redlatch doctor` tells for how long", ""},
 	{"TLS handshake", hintNoTLS, ""},
-	{"has passed", "--wait bounds each request, too: give it longer than one takes, or --try; else see the server's log and its load", ""},
+	{"has passed", "--wait bounds each request, too: give --wait more time than a request takes, or use --try; else see the server's log and its load", ""},
 	{"in time", "a server listens there and does not answer in time: see its log and its load, a slow command, a firewall", ""},
 	{"connection reset by peer", hintTLS, hintNoTLS},
 	{"EOF", hintTLS, hintNoTLS},

@@ -47,19 +47,25 @@ func (a *App) Noting() redlatch.JournalOptions {
 	}}
 }
 
-// Watch says when Redis does not answer any more, and when it does again. It asks until stop is
-// called, beside a command that shows what happens and would else be silent through an outage.
+// Watch says when Redis does not answer any more, or refuses, and when that is over. It asks until
+// stop is called, beside a command that shows what happens and would else be silent through an
+// outage.
 func (a *App) Watch(ask func() error) (stop func()) {
 	a.Date()
 	var down time.Time
+	var over string // what is said when it is over
 	return pace.Every(time.Second, time.Second, func() {
 		asked := time.Now()
 		switch err := ask(); {
 		case err != nil && down.IsZero():
 			down = asked
-			a.Say("Redis does not answer: %s", talk.Text(err))
+			what := "Redis does not answer"
+			if over = "Redis answers again"; !errors.Is(err, redlatch.ErrUnreachable) {
+				what, over = "nothing can be seen now", "it can be seen again"
+			}
+			a.Say("%s: %s", what, talk.Text(err))
 		case err == nil && !down.IsZero():
-			a.Say("Redis answers again, after %s", fleet.Span(time.Since(down)))
+			a.Say("%s, %s later", over, fleet.Span(time.Since(down)))
 			down = time.Time{}
 		}
 	})

@@ -30,7 +30,7 @@ func unlock(ctx context.Context, a *app.App, arg string) error {
 	if err != nil {
 		return err
 	}
-	// That it goes on with the lease is for none to know: it releases it.
+	// No entry in the journal says that this process goes on with the lease: it only releases it.
 	o := redlatch.Options{Program: "redlatch unlock", Journal: redlatch.JournalOptions{Off: true}}
 	return a.Connect(ctx, o, func(client *redlatch.Client) error {
 		lease, err := adopt(ctx, client, text)

@@ -281,7 +281,7 @@ func (r releasing) choose(info redlatch.LockInfo) ([]place, error) {
 	case len(all) == 0:
 		return nil, exit.New(exit.Failed, fmt.Errorf("%q is not held by %q: %s", info.Name, strings.Join(r.owners, ", "), report.Summary(info)), "")
 	case len(all) > 1 && len(r.owners) == 0 && !r.all:
-		return nil, exit.Usagef("give --owner OWNER, as `redlatch inspect` shows it, or --all", "%q has %d holders", info.Name, len(info.Holders))
+		return nil, exit.Usagef("give --owner OWNER, as `redlatch inspect` shows it, or --all", "%q has %d holders", info.Name, len(all))
 	}
 	return all, nil
 }

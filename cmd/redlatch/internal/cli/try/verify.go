@@ -97,11 +97,6 @@ func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
 			return exit.Usagef("is a variable of the script empty?", "--%s wants a directory, and got an empty name", flag)
 		}
 	}
-	for _, flag := range []string{"recheck", "out"} {
-		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return exit.Usagef("is a variable of the script empty?", "--%s wants a directory, and got an empty name", flag)
-		}
-	}
 	if f.recheck != "" {
 		report, err := verify.Judge(f.recheck)
 		if err != nil {
