@@ -15,7 +15,7 @@ import (
 
 // errNotInside is of a lease that Redis did not know for a moment: another server answered,
 // perhaps.
-var errNotInside = errors.New("Redis did not know the lease for a moment: call Detach again")
+var errNotInside = errors.New("the server did not know the lease for a moment: call Detach again")
 
 // Detach extends the lease once more, and ends it in this process without releasing it. No other
 // lease joins its entry from then on: that is another process's.
