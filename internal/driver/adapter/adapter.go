@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redlatch/redlatch/conn"
 )
@@ -52,12 +54,20 @@ func Failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded) && over(ctx): // the connection has its deadline, and its timer was first
+		return context.DeadlineExceeded
 	case errors.Is(err, context.DeadlineExceeded):
 		return errSilent
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("connection: %v", err)
 	}
 	return err
+}
+
+// over reports whether the deadline of ctx has passed. The timer that ends ctx may come later.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
 }
 
 // Eval runs scripts by their SHA-1, and in full those that the server does not know by it. run does

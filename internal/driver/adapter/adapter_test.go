@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -30,6 +32,11 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// tardy is a context whose deadline has passed, and whose timer is late.
+type tardy struct{ context.Context }
+
+func (tardy) Deadline() (deadline time.Time, ok bool) { return time.Now().Add(-time.Second), true }
+
 // TestFailure: the end of another caller's context must not be taken for that of one's own.
 func TestFailure(t *testing.T) {
 	t.Parallel()
@@ -44,6 +51,8 @@ func TestFailure(t *testing.T) {
 		{t.Context(), context.DeadlineExceeded, nil},
 		{done, io.EOF, context.Canceled},
 		{done, context.DeadlineExceeded, context.Canceled},
+		{t.Context(), os.ErrDeadlineExceeded, os.ErrDeadlineExceeded},
+		{tardy{t.Context()}, os.ErrDeadlineExceeded, context.DeadlineExceeded},
 	} {
 		got := Failure(c.ctx, c.err)
 		if c.want != nil && !errors.Is(got, c.want) || c.want == nil && (got == nil || errors.Is(got, c.err)) {

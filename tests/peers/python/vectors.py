@@ -124,6 +124,7 @@ def main():
     db = redis.Redis(host=sys.argv[1], port=int(sys.argv[2]))
     run = db.info("server")["run_id"]
     count = 0
+    print("ready", flush=True)
     for path in sorted(scripts.VECTORS.glob("*.json")):
         if path.name == "scripts.json":
             continue
@@ -132,7 +133,7 @@ def main():
             if problem:
                 sys.exit("%s, %s: %s; want %s" % (path.name, v["name"], problem, json.dumps(v)))
             count += 1
-    print("ready", flush=True)
+        print(path.name, "holds", flush=True)
     print(count, "vectors", flush=True)
 
 
