@@ -134,19 +134,21 @@ func connect(ctx context.Context, dial rueidis.ClientOption) (conn.Conn, error) 
 		conn *redlatchrueidis.Conn
 		err  error
 	}
-	done := make(chan outcome, 1)
+	done, s := make(chan outcome, 1), new(sockets)
 	go func() {
-		c, err := redlatchrueidis.Open(dial)
+		c, err := redlatchrueidis.Open(s.under(ctx, dial))
 		done <- outcome{c, err}
 	}()
 	select {
 	case o := <-done:
+		s.keep()
 		if o.err != nil {
 			return nil, dialError(o.err, dial.TLSConfig != nil)
 		}
 		return o.conn, nil
 	case <-ctx.Done():
-		go func() { // ends when the dialer's timeout does
+		s.cut()
+		go func() { // ends at once, as nothing is left to wait for
 			if o := <-done; o.err == nil {
 				_ = o.conn.Close()
 			}

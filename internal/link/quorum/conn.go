@@ -185,12 +185,15 @@ func (q *Conn) Target() conn.Target { return conn.Target{Addr: strings.Join(q.ad
 // Wait returns when no request is under way.
 func (q *Conn) Wait() { q.flights.Wait() }
 
-// Close implements [conn.Conn].
+// Close implements [conn.Conn]. It closes all nodes at once: a node that is slow to close keeps no
+// other open.
 func (q *Conn) Close() error {
 	q.Wait()
-	var failed []error
-	for _, node := range q.nodes {
-		failed = append(failed, node.Close())
+	failed := make([]error, len(q.nodes))
+	var all sync.WaitGroup
+	for i, node := range q.nodes {
+		all.Go(func() { failed[i] = node.Close() })
 	}
+	all.Wait()
 	return errors.Join(failed...)
 }

@@ -15,6 +15,8 @@ type Lazy struct {
 	addr    string
 	dial    func(context.Context) (conn.Conn, error)
 	timeout time.Duration
+	life    context.Context // of what dials; Close ends it
+	end     context.CancelFunc
 
 	mu      sync.Mutex // guards what is below
 	up      conn.Conn  // nil until the first dial that worked
@@ -30,9 +32,11 @@ var (
 	errClosed = errors.New("connection closed")
 )
 
-// NewLazy is the connection that dial makes, within that time. Nothing is dialed yet.
+// NewLazy is the connection that dial makes, within that time. Nothing is dialed yet. Close
+// ends the context of dial, and waits until that returns.
 func NewLazy(addr string, timeout time.Duration, dial func(context.Context) (conn.Conn, error)) *Lazy {
-	return &Lazy{addr: addr, dial: dial, timeout: timeout}
+	life, end := context.WithCancel(context.Background())
+	return &Lazy{addr: addr, dial: dial, timeout: timeout, life: life, end: end}
 }
 
 // Dial returns the connection, which it makes if there is none.
@@ -63,9 +67,10 @@ func (l *Lazy) Dial(ctx context.Context) (conn.Conn, error) {
 	}
 }
 
-// connect dials for all callers that wait for the connection.
+// connect dials for all callers that wait for the connection. It is tempting to dial under the
+// context of the caller that came first. But when that is done, others may still wait.
 func (l *Lazy) connect() {
-	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+	ctx, cancel := context.WithTimeout(l.life, l.timeout)
 	defer cancel()
 	up, err := l.dial(ctx)
 	l.mu.Lock()
@@ -122,8 +127,10 @@ func (l *Lazy) Scan(ctx context.Context, pattern string, each func(key string) e
 // Target implements [conn.Conn].
 func (l *Lazy) Target() conn.Target { return conn.Target{Addr: l.addr} }
 
-// Close implements [conn.Conn].
+// Close implements [conn.Conn]. It cuts a dial short: a host that accepts and says nothing would
+// keep it waiting for the timeout.
 func (l *Lazy) Close() error {
+	l.end()
 	l.mu.Lock()
 	l.closed = true
 	for l.dialing != nil {
