@@ -565,7 +565,7 @@ func quorumSteps(k *script.Kind) []vectorStep {
 		{name: "release, and tell the first in line", call: q.Release(set, script.Owner("A", 2), "", true, vectorFence), listening: []string{vectorAddress("B")}},
 		{name: "vote of the first in line", call: q.Vote(set, ballot("B", params[1])), listening: []string{vectorAddress("B")}},
 		{name: "force", call: q.Force(set, b, vectorAddress("B"), "", vectorFence, "{}", time.Hour), listening: []string{vectorAddress("B")}},
-		{name: "mend", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_030, detail)},
+		{name: "mend", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_030, detail, 0)},
 	}
 	if k.Sized() {
 		steps = append(steps,
@@ -574,6 +574,10 @@ func quorumSteps(k *script.Kind) []vectorStep {
 	}
 	steps = append(steps, []vectorStep{
 		{name: "raise for one who is not inside", call: q.Raise(set, b, vectorTTL, 9_000_000_000_000_040, detail, vectorFence)},
+		{name: "force once more", call: q.Force(set, a, vectorAddress("B"), "", vectorFence, "{}", time.Hour), listening: []string{vectorAddress("B")}},
+		{name: "confirm where no owner is inside", call: q.Renew(set, a, vectorTTL, detail)},
+		{name: "mend where others were counted since", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_007, detail, 9_000_000_000_000_030)},
+		{name: "mend where others were counted before", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_007, detail, 9_000_000_000_000_031)},
 		{name: "the right to vote after a rest that was too short", call: seat, before: resting("${ms:-10000}")},
 		{name: "the right to vote in a new quorum, whose nodes need no rest", call: seat, before: resting("${ms:-1000}")},
 	}...)

@@ -218,6 +218,9 @@ func (c *Acquirer) hearOut(l *lock.Lock, votes *ballot.Round, t *ballot.Tally, o
 	default:
 		begun.HaveVotes()
 	}
+	if begun != nil && votes.Split() {
+		begun.LackVotes()
+	}
 	if votes.Forgot() {
 		c.Quorum.Go(func() { // a hook that is slow must not hold up the answers to others
 			c.Restore(c.Closing, l)

@@ -256,6 +256,13 @@ func (t *Tally) Won() bool {
 	return t.Undone == nil && n >= t.Majority
 }
 
+// Split reports whether a node voted, and not for what most voted for: it refused the owner, or gave it
+// another slot.
+func (t *Tally) Split() bool {
+	slot, _ := t.mostInside()
+	return slices.ContainsFunc(t.Votes, func(v Vote) bool { return v.voted() && !t.inside(&v, slot) })
+}
+
 // Common returns the number that a majority gave, if there is one.
 func (t *Tally) Common() (number int64, ok bool) {
 	slot, _ := t.mostInside()

@@ -319,7 +319,7 @@ func (l *Lease) slack() time.Duration {
 	if l.state == inJeopardy {
 		return slackAfterFailure(l.lock.TTL)
 	}
-	return slack(l.pace())
+	return min(slack(l.pace()), l.extendAfter/4) // an extend that mends comes too early if much sooner
 }
 
 // pace returns the time of which the watchdog lets a third pass between two extends. The caller

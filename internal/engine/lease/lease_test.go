@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -539,6 +540,52 @@ func TestStateAfterRelease(t *testing.T) {
 			t.Errorf("stateAfterRelease(%v, %v, %v) = %v, want %v", c.err, c.inside, c.again, got, c.want)
 		}
 	}
+}
+
+// TestLeaseThatLacksVotes: a lease that a node of a quorum voted against is extended soon, which mends
+// that: not along with others before that, not later than others, and not at all if its program
+// extends it.
+func TestLeaseThatLacksVotes(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.server.Now(func(_ context.Context, verb string, call conn.Call) conn.Result {
+			said := conn.Result{Reply: conn.Reply{Int: 1}}
+			if verb == "renews" {
+				said.Reply.List = slices.Repeat([]conn.Reply{said.Reply}, len(call.Keys))
+			}
+			return said
+		})
+		extends := func(l *Lease) (n int) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			for _, e := range h.told {
+				if e.Owner == l.owner && e.What == lock.Extended {
+					n++
+				}
+			}
+			return n
+		}
+		brief := h.begin(t, "brief", lock.Terms{TTL: 300 * time.Millisecond, Renews: true})
+		whole := h.begin(t, "whole", lock.Terms{TTL: 30 * time.Second, Renews: true})
+		l := h.begin(t, "a", lock.Terms{TTL: 30 * time.Second, Renews: true})
+		off := h.begin(t, "off", lock.Terms{TTL: 30 * time.Second})
+		for _, l := range []*Lease{brief, l, off} {
+			l.LackVotes()
+		}
+		time.Sleep(130 * time.Millisecond)
+		check.Equal(t, extends(brief), 1, "extends of a short lease after a third of its TTL")
+		check.Equal(t, extends(l), 0, "extends before the others have left the node")
+		time.Sleep(200 * time.Millisecond)
+		check.Equal(t, extends(l), 1, "extends after that")
+		time.Sleep(8 * time.Second)
+		check.Equal(t, extends(l), 1, "extends before a third of the TTL has passed")
+		time.Sleep(3 * time.Second)
+		check.Equal(t, extends(l), 2, "extends when it has")
+		check.Equal(t, extends(whole), 1, "extends of a lease that has all votes")
+		check.Equal(t, extends(off), 0, "extends of a lease that is not renewed")
+		l.Lose(lock.ReasonClosed)
+		l.LackVotes()
+		check.That(t, !l.Held(), "a lease that was lost is held")
+	})
 }
 
 // TestFitToPass: a lease that may be lost must not be passed on, since Redis alone knows; nor one

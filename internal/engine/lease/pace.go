@@ -31,6 +31,10 @@ func firstExtend(valid, age time.Duration, g lock.Grant) time.Duration {
 // nextExtend returns when a lease is extended after an extend that Redis did.
 func nextExtend(valid time.Duration) time.Duration { return retry.Jitter(valid/3, 0.05) }
 
+// mendAfter returns how long after its votes a lease is extended that nodes of a quorum voted against.
+// Earlier, those that had the votes of these nodes would still be there. Most work ends before.
+func mendAfter() time.Duration { return retry.Jitter(250*time.Millisecond, 0.2) }
+
 // extendAfterFailure returns how long after an extend that failed the next is sent.
 func extendAfterFailure(ttl time.Duration) time.Duration { return retry.Jitter(pause(ttl), 0.2) }
 

@@ -42,6 +42,20 @@ func (l *Lease) HearLate(node int, missed bool) {
 	}
 }
 
+// LackVotes is told that a node voted, and not for the owner: another had its vote. The lease rests
+// on fewer nodes than there are, and most others have left by the time at which it is extended. That
+// also asks the node to take the owner in.
+func (l *Lease) LackVotes() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state > inJeopardy || !l.renews() {
+		return
+	}
+	now := l.keeper.Now()
+	l.extendAfter = min(l.extendAfter, now.Since(l.sentAt)+mendAfter())
+	l.reschedule(now)
+}
+
 // missedBy notes that a node did not say that the owner was inside when it was asked to release it.
 func (l *Lease) missedBy(node int, votes *ballot.Round) {
 	if votes.Miss(node) {
@@ -72,9 +86,9 @@ func (l *Lease) heedRelease(call conn.Call) func(node int, said conn.Result) {
 	}
 }
 
-// mend asks a node to take a lease in again that it does not know, and that a majority has just
-// said is held.
-func (l *Lease) mend(node int) {
+// mend asks a node to take a lease in again that it does not know, as it has said, and that a
+// majority has just said is held.
+func (l *Lease) mend(node int, said conn.Reply) {
 	if !l.Held() {
 		return
 	}
@@ -92,7 +106,7 @@ func (l *Lease) mend(node int) {
 	defer cancel()
 	r := k.Asker.Nodes()[node].Eval(ctx, on.Kind.Mend(on.Keys, script.Ballot{
 		Owner: l.owner, TTL: on.TTL, Param: param, Bound: on.TTL + on.Extra, FenceTTL: k.FenceTTL,
-	}, l.token, l.detail))[0]
+	}, l.token, l.detail, script.Counted(said)))[0]
 	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {
 		k.Restore(on)
 	}

@@ -101,8 +101,8 @@ func (q *Conn) EvalHearing(ctx context.Context, heard func(Answer), calls ...con
 }
 
 // EvalMissing is Eval. Where a majority said yes to a call, it also tells of each node that said
-// no, sooner or later; on a goroutine that Close waits for.
-func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int), calls ...conn.Call) []conn.Result {
+// no, sooner or later, and how; on a goroutine that Close waits for.
+func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int, said conn.Reply), calls ...conn.Call) []conn.Result {
 	var mu sync.Mutex // guards all
 	var all []Answer
 	return q.EvalHearing(ctx, func(a Answer) {
@@ -117,8 +117,11 @@ func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int), ca
 }
 
 // tellMissing calls missing for the nodes of which EvalMissing tells, if there are any.
-func (q *Conn) tellMissing(all []Answer, missing func(node, call int)) {
-	type place struct{ node, call int }
+func (q *Conn) tellMissing(all []Answer, missing func(node, call int, said conn.Reply)) {
+	type place struct {
+		node, call int
+		said       conn.Reply
+	}
 	var places []place
 	for i := range all[0].Results {
 		ayes := 0
@@ -129,14 +132,14 @@ func (q *Conn) tellMissing(all []Answer, missing func(node, call int)) {
 		}
 		for _, a := range all {
 			if ayes >= q.Majority() && no(a.Results[i]) {
-				places = append(places, place{a.Node, i})
+				places = append(places, place{a.Node, i, a.Results[i].Reply})
 			}
 		}
 	}
 	if len(places) > 0 {
 		q.Go(func() {
 			for _, at := range places {
-				missing(at.node, at.call)
+				missing(at.node, at.call, at.said)
 			}
 		})
 	}

@@ -73,11 +73,16 @@ func (k *Kind) Raise(set keys.Set, owner string, ttl time.Duration, token int64,
 	}}
 }
 
-// Mend is the call of mend.lua. The ballot says what for vote.lua; token and detail are what the owner
-// has.
-func (k *Kind) Mend(set keys.Set, b Ballot, token int64, detail string) conn.Call {
+// Counted returns how far a node of a quorum had counted that did not confirm a lease, if no owner
+// was inside there; else 0. r is its reply to the call of Renew.
+func Counted(r conn.Reply) int64 { return max(-r.Int, 0) }
+
+// Mend is the call of mend.lua. The ballot says what for vote.lua; token and detail are what the
+// owner has, and counted is what [Counted] says of the node.
+func (k *Kind) Mend(set keys.Set, b Ballot, token int64, detail string, counted int64) conn.Call {
 	return conn.Call{Script: k.mend, Keys: k.keys(set), Args: []string{
 		seconds(b.FenceTTL), b.Owner, millis(b.TTL), b.Param, millis(b.Bound), strconv.FormatInt(token, 10), detail,
+		strconv.FormatInt(counted, 10),
 	}}
 }
 

@@ -48,7 +48,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"vote":      Mutex.Quorum().Vote(set, Ballot{}),
 		"raise":     Mutex.Quorum().Raise(set, "o", time.Second, 1, "", time.Hour),
 		"confirm":   Mutex.Quorum().Renew(set, "o", time.Second, ""),
-		"mend":      Mutex.Quorum().Mend(set, Ballot{}, 1, ""),
+		"mend":      Mutex.Quorum().Mend(set, Ballot{}, 1, "", 0),
 		"epoch":     Look("e"),
 
 		"countdown_set":    SetCount(set, "o", 1, time.Hour, time.Hour, -1),

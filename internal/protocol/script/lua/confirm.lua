@@ -3,8 +3,10 @@
 --
 -- KEYS  K, fence, queue, clients (and last of all the epoch)
 -- ARGV  owner, ttl ms, detail (what a majority gave it)
--- Reply 1 if the owner is inside, with that detail, else 0
+-- Reply 1 if the owner is inside, with that detail; else 0, or, if no owner is inside, the last
+--       number of the name here with a minus. See mend.lua.
 -- Cost  3 commands; for a mutex
 
 -- cold
-return extend(ARGV[1], tonumber(ARGV[2])) and agrees(ARGV[1], ARGV[3]) and 1 or 0
+if extend(ARGV[1], tonumber(ARGV[2])) and agrees(ARGV[1], ARGV[3]) then return 1 end
+return remaining() == -2 and -(redis.call('GET', FENCE) or 0) or 0
