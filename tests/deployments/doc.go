@@ -11,4 +11,5 @@
 //	quorum_cost         quorum: requests that are needless, also to a node that is down for long
 //	quorum_fault        quorum: nodes that die, forget, are slow, stale or cut off; votes that cross a release
 //	quorum_refusal      quorum: errors that mistake "held" for "unreachable"; servers that cannot be nodes; what Nodes tells of them
+//	quorum_tie          quorum: ties that look like a lock that is held; own requests that keep an attempt out
 package deployments

@@ -35,6 +35,12 @@ func breaks(name, file, old, changed, tests string) mutant {
 var mutants = []mutant{
 	breaks("refused vote that reads all holders", "internal/protocol/script/lua/vote.lua",
 		"holders(1)[1]", "holders()[1]", "TestQuorumFullPool"),
+	breaks("tie over a job that looks like a run", "internal/protocol/script/lua/vote.lua",
+		"if KIND == 'job' and holder", "if KIND == '' and holder", "TestQuorumJobTie"),
+	breaks("window of an attempt that looks like that of a run", "internal/protocol/script/lua/vote.lua",
+		" or redis.call('HGET', INSIDE, 'window') or holder", " or holder", "TestQuorumOwnWindow"),
+	breaks("adopted run that nodes name by its first owner", "internal/protocol/script/lua/vote.lua",
+		"run and run[1] or ", "", "TestVectors$"),
 	breaks("entry in line that does not follow its owner", "internal/engine/line/waiters.go",
 		"			ln.followLocked(w)\n", "", "TestEntryInLineFollowsItsOwner"),
 	breaks("refused release that is queued again for each grant", "internal/link/cleanup/queue.go",

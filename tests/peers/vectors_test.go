@@ -581,7 +581,27 @@ func quorumSteps(k *script.Kind) []vectorStep {
 		{name: "the right to vote after a rest that was too short", call: seat, before: resting("${ms:-10000}")},
 		{name: "the right to vote in a new quorum, whose nodes need no rest", call: seat, before: resting("${ms:-1000}")},
 	}...)
+	if k == script.Job {
+		steps = append(steps, windowSteps(q, set, ballot)...)
+	}
 	return ofKind(q, steps)
+}
+
+// windowSteps are votes for a job that say who keeps the owner out.
+func windowSteps(q *script.Kind, set keys.Set, ballot func(client, param string) script.Ballot) []vectorStep {
+	epoch := vector.Of("hash", []any{[]any{"high", "9000000000000000"}, []any{"run", "${run}"}, []any{"ttl", "30000"}}, -1)
+	votes, a, b := vector.State{set.Epoch: epoch}, script.Owner("A", 1), ballot("B", "9000")
+	window := vector.State{
+		set.Epoch:                      epoch,
+		set.State():                    vector.Of("zset", []any{[]any{"job\t", "-1"}, []any{"window", "${ms:9000}"}}, 9_000),
+		set.List(keys.InsideSuffix)[4]: vector.Of("hash", []any{[]any{"window", a}}, 9_000),
+	}
+	return []vectorStep{
+		{name: "vote for a run whose window ends before its lease", call: q.Vote(set, ballot("A", "9000")), before: votes},
+		{name: "adopt that run", call: q.Adopt(set, a, script.Owner("A", 2), vectorTTL, "", vectorTTL)},
+		{name: "vote while that run is inside", call: q.Vote(set, b)},
+		{name: "vote in the window of a run that may never have begun", call: q.Vote(set, b), before: window},
+	}
 }
 
 func vectorFiles() []vectorFile {

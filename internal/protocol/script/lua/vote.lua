@@ -5,7 +5,9 @@
 -- ARGV  fence ttl s, owner, ttl ms, param, bound ms (how long the vote binds the node at most),
 --       again (1: leave first), ticket ('' to not wait), address, live for ms, waited us
 -- Reply {1, number, detail}                   inside
---       {0, remaining ms, holder or '', rank} not inside; with a ticket: in line, behind so many
+--       {0, remaining ms, holder or '', rank} not inside; with a ticket: in line, behind so many;
+--                                             holder: for a job whose run is known to have taken
+--                                             place, 'window'
 --       {-1, reason}                          not inside, and waiting cannot help
 --       {-2, rest ms}                         no right to vote; 0: a client must restore it
 -- Cost  6 commands if it is free, 11 to 16 if not; for a mutex
@@ -57,5 +59,14 @@ if ticket ~= '' then
   mark_alive(ARGV[8], ARGV[9])
   redis.call('PEXPIRE', CLIENTS, LINE_TTL)
 end
-local holder = holders(1)[1]
-return {0, remaining(), holder and holder[1] or '', redis.call('ZRANK', QUEUE, ticket) or 0}
+local first = holders(1)[1]
+local holder = first and first[1] or ''
+-- It is tempting to name the window of a job, which is free first if it is shorter than the lease.
+-- But each of three nodes may have let in another owner. Then two of them seem to name the same one,
+-- and all three owners give up: nobody runs the job. An owner whose lease has ended here may be an
+-- earlier one of the same attempt, so it is named until it is known that its run took place.
+if KIND == 'job' and holder == 'window' then
+  local run = holders(2)[2]
+  holder = run and run[1] or redis.call('HGET', INSIDE, 'window') or holder
+end
+return {0, remaining(), holder, redis.call('ZRANK', QUEUE, ticket) or 0}
