@@ -2,6 +2,11 @@ package deployments
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -105,4 +111,161 @@ func TestQuorumOwnWindow(t *testing.T) {
 			check.Equal(t, ran, want, "run %d took place", again)
 		}
 	})
+}
+
+// uneven is a connection over which each request takes another time.
+type uneven struct {
+	conn.Conn
+	most time.Duration // each way
+}
+
+// Eval implements [conn.Conn].
+func (c uneven) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	time.Sleep(rand.N(c.most))
+	defer func() { time.Sleep(rand.N(c.most)) }()
+	return c.Conn.Eval(ctx, calls...)
+}
+
+// TestQuorumSlotsAtOnce: as many clients as a pool has slots try to take one at once. Each fills
+// some nodes for a moment, and leaves again. A try took nodes that had no slot for it for a full
+// pool, though some slots were free in the end: one of eight tries failed.
+func TestQuorumSlotsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, games = 8, 40
+		_, conns := memory.Nodes(t, 3)
+		var clients []*redlatch.Client
+		for range n {
+			over := make([]conn.Conn, len(conns))
+			for i := range over {
+				over[i] = uneven{conns[i], 10 * time.Millisecond}
+			}
+			clients = append(clients, openNodes(t, over, help.Sluggish()))
+		}
+		var refused atomic.Int64
+		for game := range games {
+			help.Together(n, func(i int) {
+				pool := clients[i].SlotPool(fmt.Sprint("p", game), n, redlatch.SlotOptions{})
+				if _, err := pool.TryAcquire(t.Context()); err != nil {
+					check.Error(t, "TryAcquire", err, redlatch.ErrExhausted)
+					refused.Add(1)
+				}
+			})
+		}
+		// It is a few in a thousand: ties may go on for longer than a try does.
+		check.That(t, refused.Load() <= n*games/25, "%d of %d tries found no slot, and there was one for each", refused.Load(), n*games)
+	})
+}
+
+// TestQuorumFullPoolWithRoom: the holders of a full pool have their slots at a bare majority each,
+// so every node has room for another owner. A try took that for a tie, and went on until
+// RequestTimeout had passed.
+func TestQuorumFullPoolWithRoom(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{3, 4}, func(t *testing.T, n int) {
+		synctest.Test(t, func(t *testing.T) {
+			const slots = 12
+			nodes, conns := memory.Nodes(t, n)
+			c := openNodes(t, conns, redlatch.Options{Lock: redlatch.LockOptions{TTL: help.Lasting}})
+			pool := c.SlotPool("p", slots, redlatch.SlotOptions{})
+			for range slots {
+				l := check.Value(pool.Acquire(t.Context())).OK(t)
+				synctest.Wait()
+				slot := check.Value(l.ID()).OK(t)
+				node := nodes[slot%n] // which alone could give it again
+				node.Do("ZREM", locktest.StateKey("p"), l.Owner())
+				node.Do("HDEL", help.InsideKey("p"), l.Owner())
+			}
+			for slot := range slots {
+				nodes[slot%n].Do("SETBIT", help.BitsKey("p"), strconv.Itoa(slot), "0")
+			}
+			start := time.Now()
+			check.Error(t, "TryAcquire", check.ErrorOf(pool.TryAcquire(t.Context())), redlatch.ErrExhausted)
+			took := time.Since(start)
+			check.That(t, took < time.Second, "TryAcquire of a full pool took %v", took)
+		})
+	})
+}
+
+// losing is a connection over which the reply to the first vote is lost, and no release arrives.
+type losing struct {
+	conn.Conn
+	votes atomic.Int64
+}
+
+// Eval implements [conn.Conn].
+func (c *losing) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if wire.Runs(calls, " release") {
+		return wire.Failing(len(calls), io.ErrUnexpectedEOF)
+	}
+	results := c.Conn.Eval(ctx, calls...)
+	if wire.Runs(calls, " vote") && c.votes.Add(1) == 1 {
+		<-ctx.Done()
+		return wire.Failing(len(calls), ctx.Err())
+	}
+	return results
+}
+
+// TestQuorumOwnSlot: the replies of two nodes to the first round of a try are lost, and its slot
+// stays taken there: its lease goes on, or the slot is at rest. Nobody else has the slot, so the
+// try must not say that the pool is full, whichever owner these nodes name.
+func TestQuorumOwnSlot(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ttl, others time.Duration // others: of the holder of another slot; 0 for none
+	}{
+		"at rest": {600 * time.Millisecond, 0}, "inside": {time.Minute, 0}, "beside another": {time.Minute, 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				_, conns := memory.Nodes(t, 3)
+				o := redlatch.SlotOptions{Quarantine: time.Minute}
+				other, n := openNodes(t, conns, redlatch.Options{Lock: redlatch.LockOptions{TTL: max(c.others, time.Second)}}), 1
+				first := check.Value(other.SlotPool("first of all", 1, o).TryAcquire(t.Context())).OK(t)
+				locktest.Release(t, first.Lease) // and all nodes vote
+				if c.others > 0 {
+					n++
+					check.Value(other.SlotPool("p", n, o).TryAcquire(t.Context())).OK(t)
+					synctest.Wait()
+				}
+				far := openNodes(t, []conn.Conn{&losing{Conn: conns[0]}, &losing{Conn: conns[1]}, conns[2]}, redlatch.Options{})
+				_, err := far.SlotPool("p", n, o).With(redlatch.LockOptions{TTL: c.ttl}).TryAcquire(t.Context())
+				check.Error(t, "TryAcquire", err, redlatch.ErrUnreachable)
+				check.That(t, !errors.Is(err, redlatch.ErrTaken), "TryAcquire of a slot that nobody has = %v", err)
+			})
+		})
+	}
+}
+
+// TestQuorumOwnLock: the replies of two nodes to the first round of a try are lost, and no word of
+// leaving arrives there. Nobody else has the lock, so the try must not say that it is taken,
+// however many rounds it has had since.
+func TestQuorumOwnLock(t *testing.T) {
+	t.Parallel()
+	for kind, try := range map[string]func(context.Context, *redlatch.Client) error{
+		"mutex": func(ctx context.Context, c *redlatch.Client) error { return check.ErrorOf(c.Mutex("a").TryLock(ctx)) },
+		"election": func(ctx context.Context, c *redlatch.Client) error {
+			return check.ErrorOf(c.Election("a").TryCampaign(ctx, ""))
+		},
+		"job": func(ctx context.Context, c *redlatch.Client) error {
+			_, err := c.Job("a", redlatch.JobOptions{Window: time.Hour}).Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+			return err
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				_, conns := memory.Nodes(t, 3)
+				once := redlatch.LockOptions{TTL: time.Second, Renew: redlatch.Off}
+				check.Nil(t, "a try with nothing lost", try(t.Context(), openNodes(t, conns, redlatch.Options{Lock: once})))
+				time.Sleep(2 * time.Hour) // then the lock is free, and all nodes vote
+				o := redlatch.Options{RequestTimeout: 30 * time.Second, Lock: redlatch.LockOptions{TTL: time.Hour}}
+				c := openNodes(t, []conn.Conn{&losing{Conn: conns[0]}, &losing{Conn: conns[1]}, conns[2]}, o)
+				err := try(t.Context(), c)
+				check.Error(t, "the try", err, redlatch.ErrUnreachable)
+				check.That(t, !errors.Is(err, redlatch.ErrTaken), "a try of what nobody has = %v", err)
+			})
+		})
+	}
 }

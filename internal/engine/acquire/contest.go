@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
@@ -19,9 +20,10 @@ import (
 // Acquiring over a quorum.
 //
 // Without a majority the owner leaves again, wherever it may be inside, and tries again after a
-// while of random length.
+// while of random length. How long a try goes on, quorumWaiter.full and ballot.Decide say.
 
-// maxPast is how many of its own owners an attempt knows again.
+// maxPast is how many of its own owners an attempt knows again that waits, perhaps for days. A try
+// knows all of them: the first may be the one whose answer is missing.
 const maxPast = 16
 
 // acquireQuorum is Lock and TryLock over a quorum.
@@ -61,7 +63,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Le
 		}
 		next, restore := ballot.Decide(&t, err, ballot.Situation{
 			Waits: wait, Ended: c.CheckOpen(ctx) != nil, Over: over,
-			First: n == 0, Answered: a.answered, InLine: h.ticket != "",
+			First: n == 0, Answered: a.answered, InLine: h.ticket != "", Full: h.full(&t, err),
 		})
 		if restore {
 			a.restore(ctx, wait)
@@ -76,7 +78,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Le
 				return nil, err
 			}
 		case ballot.TryLater:
-			h.countTies(&t)
+			h.countTies(&t, wait)
 			ballot.Rest(ctx, c.Closing, h.try, c.Quorum.Majority(), min(a.patienceAfter(&t, h.ties), a.left(wait)))
 		}
 	}
@@ -104,7 +106,10 @@ func (a *attempt) restore(ctx context.Context, wait bool) {
 // changeOwner gives the attempt another owner for its next round. What the last one left behind is
 // cleaned up under its name. Until then a late request of its own may seem to hold the lock.
 func (a *attempt) changeOwner() {
-	a.past = append(a.past[max(0, len(a.past)-maxPast):], a.owner)
+	if a.patient {
+		a.past = a.past[max(0, len(a.past)-maxPast):]
+	}
+	a.past = append(a.past, a.owner)
 	a.owner = a.by.Owner()
 }
 
@@ -181,7 +186,11 @@ func (a *attempt) round(ctx context.Context, h *quorumWaiter, patience time.Dura
 	if t.Won() {
 		begun, err = a.begin(ctx, a.won(&t, sent))
 	} else {
-		err = a.by.lost(a.Lock, &t)
+		h.suspect(&t)
+		err = a.lost(&t)
+	}
+	if t.Slots && !a.patient {
+		h.rounds = append(h.rounds, votes)
 	}
 	c, l := a.by, a.Lock
 	if begun == nil {
@@ -253,13 +262,57 @@ type quorumWaiter struct {
 	last   error          // what that came to
 	outage *clock.Reading // since when no round had an answer; nil if the last one had
 	ties   int            // rounds in a row without a lease, in which no other owner had a majority
+
+	// Of a try to take a slot alone.
+	rounds []*ballot.Round // before this one
+	fulls  int             // rounds in a row in which no node had a slot to give
+	taken  int             // rounds that came to no slot, since others had them
 }
 
-// countTies notes whether a round without a lease was a tie, or had no answers.
-func (h *quorumWaiter) countTies(t *ballot.Tally) {
-	if h.ties++; t.Holder() != "" {
+// countTies notes whether a round without a lease was a tie, or had no answers. A try that goes on
+// has met no holder of the whole lock: an owner at a majority has one slot of several.
+func (h *quorumWaiter) countTies(t *ballot.Tally, wait bool) {
+	if h.ties++; wait && t.Holder() != "" {
 		h.ties = 0
 	}
+}
+
+// suspect marks the nodes of a slot pool that may keep the owner out because of an earlier request
+// of the attempt itself. A node names one owner of all that have its slots, which need not be that
+// one. So a node is only trusted if it has answered all earlier rounds: then it was told to let
+// their owners go.
+func (h *quorumWaiter) suspect(t *ballot.Tally) {
+	for node := range t.Votes {
+		lacks := func(r *ballot.Round) bool { return r.Lacks(node) }
+		t.Votes[node].Own = t.Votes[node].Own || slices.ContainsFunc(h.rounds, lacks)
+	}
+}
+
+// After how many rounds without a slot a try takes the pool for full: of rounds in a row in which
+// no node had a slot to give, and of rounds of any kind. With the pauses between them, the first
+// take some 10 ms, and the others some 150 ms.
+const (
+	fullRounds  = 2
+	takenRounds = 5
+)
+
+// full notes what a round came to. It reports whether a try takes the pool for full.
+//
+// No single round can tell. A node does not say who has its slots. Other attempts that are about to
+// leave again can fill the nodes for a moment. In a pool that is full, a node may have room all the
+// same, if a holder got its majority elsewhere. So it is tempting to end the try at the first round
+// in which no node has a slot, or to go on until RequestTimeout has passed. With the first, one of
+// eight tries failed where eight clients tried to take eight slots at once. With the second, a try
+// of a full pool often took seconds.
+func (h *quorumWaiter) full(t *ballot.Tally, err error) bool {
+	if !t.Slots || !errors.Is(err, fault.ErrTaken) {
+		return false
+	}
+	h.taken++
+	if h.fulls++; !t.Full() {
+		h.fulls = 0
+	}
+	return h.fulls >= fullRounds || h.taken >= takenRounds
 }
 
 // withdraw takes the ticket back.
@@ -300,8 +353,11 @@ func (a *attempt) won(t *ballot.Tally, sent clock.Reading) lock.Grant {
 	return lock.Grant{Owner: a.owner, Token: t.Token(), Detail: detail, Sent: sent, TTL: a.TTL}
 }
 
-// lost returns the error of a round without a lease.
-func (c *Acquirer) lost(l *lock.Lock, t *ballot.Tally) error {
+// lost returns the error of a round without a lease. A try that an earlier request of its own may
+// keep out is not told that the lock is taken: that request got no answer in time, and nobody else
+// may have the lock.
+func (a *attempt) lost(t *ballot.Tally) error {
+	c, l := a.by, a.Lock
 	found, v := t.Verdict()
 	var err error
 	switch {
@@ -315,7 +371,10 @@ func (c *Acquirer) lost(l *lock.Lock, t *ballot.Tally) error {
 	case found != ballot.Taken:
 		err = fmt.Errorf("%w that a majority of the nodes would give", fault.ErrUnreachable)
 		err = c.Asker.Failed(l.Subject, "acquire", err)
-	case t.Decided():
+	case t.Own() && !a.patient:
+		err = fmt.Errorf("%w in time to an earlier request, which may be what keeps the lock", fault.ErrUnreachable)
+		err = c.Asker.Failed(l.Subject, "acquire", err)
+	case t.Decided() || t.Full():
 		err = c.Asker.Failed(l.Subject, "acquire", c.Taken(l, lock.Occupant{Owner: t.Holder()}))
 	default:
 		err = fmt.Errorf("a tie, in which no owner has a majority: %w", c.Taken(l, lock.Occupant{}))
@@ -328,7 +387,7 @@ func (c *Acquirer) lost(l *lock.Lock, t *ballot.Tally) error {
 func (a *attempt) patienceAfter(t *ballot.Tally, ties int) time.Duration {
 	c := a.by
 	holder := t.Holder()
-	if holder == "" { // a tie, or no answers: soon, but not all at once, and the first in line first
+	if holder == "" || !a.patient { // a tie, or no answers: soon, but not all at once, and the first in line first
 		soon := retry.Jitter(5*time.Millisecond<<min(ties, 5), 0.9)
 		return min(soon*time.Duration(1+t.Rank()), c.Heartbeat)
 	}

@@ -173,6 +173,14 @@ func (t *Round) unheard() []bool {
 	return nodes
 }
 
+// Lacks reports whether a node has not answered the round by now, and may let its owner in, or have
+// let it in.
+func (t *Round) Lacks(node int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.Votes[node].Answered()
+}
+
 // Unanswered returns the nodes to which a request of the round got no answer, and which may let the
 // owner in later.
 func (t *Round) Unanswered() (nodes []int) {
@@ -197,7 +205,7 @@ func (t *Round) take(a quorum.Answer) {
 		v.Err = fmt.Errorf("no answer within %v", t.limit)
 	}
 	if slices.Contains(t.past, v.Holder) {
-		v.Holder, t.Own = "", true
+		v.Holder, v.Own = "", true
 	}
 }
 

@@ -25,6 +25,7 @@ type Situation struct {
 	First    bool // it was the first round
 	Answered bool // some round said that the latch is taken
 	InLine   bool // it waits in line
+	Full     bool // rounds have found no slot so often that a try takes the pool for full
 }
 
 // Decide returns what an attempt does after a round that came to t and err, and whether it asks
@@ -36,7 +37,7 @@ func Decide(t *Tally, err error, s Situation) (next Step, restore bool) {
 	case s.Ended:
 		return CutOff, false
 	case errors.Is(err, fault.ErrTaken):
-		if !s.Waits && (t.Decided() || s.Over) {
+		if !s.Waits && (t.Decided() || s.Full || s.Over) {
 			return Finish, false
 		}
 	case errors.Is(err, fault.ErrTooLate):

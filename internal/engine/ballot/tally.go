@@ -30,7 +30,8 @@ import (
 //
 // Taken means that the lock is held if one other owner is inside at a majority. Otherwise it is a
 // tie, in which all may be about to leave again. A tie is tried again, also by TryLock, until
-// Options.RequestTimeout has passed.
+// Options.RequestTimeout has passed. Of slots one round never tells a full pool from a tie: a try
+// has a few rounds.
 //
 // After CutShort, what the round before came to stands.
 
@@ -54,6 +55,7 @@ type Vote struct {
 	Heard bool  // it answered
 	Err   error // why it is silent
 	Fatal bool  // Err is the server's no to the request itself, which waiting does not change
+	Own   bool  // if it refused, an earlier request of the attempt itself may be why
 }
 
 // Stand returns how the node stands.
@@ -79,6 +81,9 @@ func (v Vote) voted() bool { return v.Stand() == Granted || v.refused() }
 
 // refused reports whether the node said no.
 func (v Vote) refused() bool { return v.Stand() == Refused }
+
+// keptOut reports whether the node said no, and not because of the attempt itself.
+func (v Vote) keptOut() bool { return v.refused() && !v.Own }
 
 // barred reports whether the node said no for a reason that waiting does not change.
 func (v Vote) barred() bool { return v.refused() && v.Refused != "" }
@@ -127,7 +132,6 @@ type Tally struct {
 	Majority int
 	Slots    bool   // places have numbers: votes count together only if they give the same slot
 	Votes    []Vote // by node
-	Own      bool   // a late request of the attempt itself is inside somewhere, and about to be undone
 	Undone   error  // why no majority knows the token; nil if one does, or need not be told
 }
 
@@ -323,10 +327,22 @@ func (t *Tally) Forgot() bool {
 	})
 }
 
-// Decided reports whether another try would fail, too: an owner has a majority, or no slot is left.
-// Otherwise it is a tie: all may be about to leave again.
-func (t *Tally) Decided() bool {
-	return t.Holder() != "" || t.Slots && len(t.Inside()) == 0 && !t.Own
+// Decided reports whether another try would fail, too: an owner has a majority. Otherwise it is a
+// tie: all may be about to leave again. An owner that has one slot at a majority says nothing of
+// the others.
+func (t *Tally) Decided() bool { return t.Holder() != "" && !t.Slots }
+
+// Full reports whether no node that answered has a slot to give, and others than the attempt itself
+// have the slots. These may be about to leave again.
+func (t *Tally) Full() bool {
+	return t.Slots && len(t.Inside()) == 0 && t.blocked(Vote.keptOut) != nil
+}
+
+// Own reports whether an earlier request of the attempt itself may be what keeps the owner out: it
+// is about to be undone, or its place is at rest. The other nodes that refused are too few for
+// that.
+func (t *Tally) Own() bool {
+	return t.number(func(v Vote) bool { return v.refused() && v.Own }) > 0 && t.blocked(Vote.keptOut) == nil
 }
 
 // Holder returns the owner inside at a majority; "" if there is none.

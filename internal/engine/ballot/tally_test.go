@@ -19,7 +19,8 @@ var ballots = map[rune]Vote{
 	'i': {Heard: true, Vote: script.Vote{Inside: true, Number: 7}},
 	'x': {Heard: true, Vote: script.Vote{Holder: "X", Remaining: -1}},
 	'y': {Heard: true, Vote: script.Vote{Holder: "Y", Remaining: -1}},
-	'n': {Heard: true, Vote: script.Vote{Remaining: -1}}, // it refuses for those in line
+	'n': {Heard: true, Vote: script.Vote{Remaining: -1}},            // it refuses for those in line
+	'o': {Heard: true, Own: true, Vote: script.Vote{Remaining: -1}}, // perhaps because of the attempt
 	'k': {Heard: true, Vote: script.Vote{Refused: "kind\tsemaphore"}},
 	'm': {Heard: true, Vote: script.Vote{Nonvoting: true}},
 	's': {Err: errors.New("no answer within 1s")},
@@ -292,8 +293,8 @@ func TestTallyRank(t *testing.T) {
 	}
 }
 
-// TestTallyDecided: a lock that is held is decided, and a tie is not; a slot pool is full when no
-// node lets the owner in.
+// TestTallyDecided: a lock that is held is decided, and a tie is not. Of a slot pool no round
+// decides: an owner that two nodes name has one of its slots.
 func TestTallyDecided(t *testing.T) {
 	t.Parallel()
 	for votes, want := range map[string]bool{
@@ -304,10 +305,35 @@ func TestTallyDecided(t *testing.T) {
 	} {
 		check.Equal(t, tallyOf(votes).Decided(), want, "%s: decided", votes)
 	}
-	for votes, want := range map[string]bool{"nn.": true, "nni": false, "nnn.": true, "nni.": false} {
+	tally := tallyOf("xxx")
+	tally.Slots = true
+	check.That(t, !tally.Decided(), "one owner at a majority decides about a pool")
+}
+
+// TestTallyFull: a slot pool looks full when no node lets the owner in, and the attempt itself is
+// not why.
+func TestTallyFull(t *testing.T) {
+	t.Parallel()
+	for votes, want := range map[string]bool{
+		"nn.": true, "xxx": true, "xy.": true, "nni": false, "nnn.": true, "nni.": false, "n..": false,
+		"oo.": false, "ooi": false, "xo.": false, "xox": true, "xoxx": true, "xoo.": false,
+	} {
 		tally := tallyOf(votes)
+		check.That(t, !tally.Full(), "%s: a mutex is full", votes)
 		tally.Slots = true
-		check.Equal(t, tally.Decided(), want, "slots, %s: decided", votes)
+		check.Equal(t, tally.Full(), want, "%s: full", votes)
+	}
+}
+
+// TestTallyOwn: an earlier request of the attempt itself may be what keeps it out, unless so many
+// other nodes refused it that no majority is left.
+func TestTallyOwn(t *testing.T) {
+	t.Parallel()
+	for votes, want := range map[string]bool{
+		"xx.": false, "xy.": false, "ixs": false, "oo.": true, "ooi": true, "xo.": true, "xoi": true, "xox": false,
+		"oxxi": false, "ooxi": true, "xxooo": true, "xxxoo": false,
+	} {
+		check.Equal(t, tallyOf(votes).Own(), want, "%s: its own", votes)
 	}
 }
 
