@@ -95,12 +95,9 @@ func (p *SlotPool) With(o LockOptions) *SlotPool { return &SlotPool{p.noun.with(
 func (p *SlotPool) Acquire(ctx context.Context) (*Slot, error) { return p.acquire(ctx, true) }
 
 // TryAcquire takes a slot if one is free and no waiter is in line. It never waits: otherwise the
-// error matches [ErrExhausted] and [ErrTaken]. All else is as for [SlotPool.Acquire].
-//
-// A quorum cannot tell in one round that no slot is free. TryAcquire returns [ErrExhausted] after
-// two rounds in a row in which no node had a slot, or after five rounds: some 10 to 200 ms, and the
-// round trips. Where many take slots at the same moment, a few tries may fail though a slot is
-// free.
+// error matches [ErrExhausted] and [ErrTaken]. On a quorum it takes some 10 to 200 ms to find that
+// no slot is free; where many try at the same moment, a few fail though one is. All else is as for
+// [SlotPool.Acquire].
 func (p *SlotPool) TryAcquire(ctx context.Context) (*Slot, error) { return p.acquire(ctx, false) }
 
 // Do runs f while it holds a slot, as [Mutex.Do] does.

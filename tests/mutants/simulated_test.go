@@ -104,7 +104,7 @@ func TestMutantsBuild(t *testing.T) {
 }
 
 // TestMutantsAreSimulated tells which mutants the simulation finds without any other test, and prints
-// the rest. It fails for none: docs/development.md says why each of the rest is not found.
+// the rest. It fails for none.
 func TestMutantsAreSimulated(t *testing.T) {
 	wanted, err := regexp.Compile(os.Getenv(simulatedVariable))
 	if err != nil || wanted.String() == "" {
