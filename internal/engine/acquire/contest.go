@@ -354,7 +354,7 @@ func (a *attempt) won(t *ballot.Tally, sent clock.Reading) lock.Grant {
 }
 
 // lost returns the error of a round without a lease. A try that an earlier request of its own may
-// keep out is not told that the lock is taken: that request got no answer in time, and nobody else
+// keep out is not told that the lock is taken: that request got no answer in time, and no other owner
 // may have the lock.
 func (a *attempt) lost(t *ballot.Tally) error {
 	c, l := a.by, a.Lock
