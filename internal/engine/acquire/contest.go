@@ -298,7 +298,7 @@ const (
 
 // full notes what a round came to. It reports whether a try takes the pool for full.
 //
-// No single round can tell. A node does not say who has its slots. Other attempts that are about to
+// No single round can tell. A node does not name the owners of its slots. Other attempts that are about to
 // leave again can fill the nodes for a moment. In a pool that is full, a node may have room all the
 // same, if a holder got its majority elsewhere. So it is tempting to end the try at the first round
 // in which no node has a slot, or to go on until RequestTimeout has passed. With the first, one of

@@ -63,7 +63,7 @@ local first = holders(1)[1]
 local holder = first and first[1] or ''
 -- It is tempting to name the window of a job, which is free first if it is shorter than the lease.
 -- But each of three nodes may have let in another owner. Then two of them seem to name the same one,
--- and all three owners give up: no owner runs the job. An owner whose lease has ended here may be an
+-- and all three owners give up: none runs the job. An owner whose lease has ended here may be an
 -- earlier one of the same attempt, so it is named until it is known that its run took place.
 if KIND == 'job' and holder == 'window' then
   local run = holders(2)[2]
