@@ -20,7 +20,7 @@ import (
 // Acquiring over a quorum.
 //
 // Without a majority the owner leaves again, wherever it may be inside, and tries again after a
-// while of random length. How long a try goes on, quorumWaiter.full and ballot.Decide say.
+// while of random length. quorumWaiter.full and ballot.Decide say how long a try goes on.
 
 // maxPast is how many of its own owners an attempt knows again that waits, perhaps for days. A try
 // knows all of them: the first may be the one whose answer is missing.
@@ -298,12 +298,12 @@ const (
 
 // full notes what a round came to. It reports whether a try takes the pool for full.
 //
-// No single round can tell. A node does not name the owners of its slots. Other attempts that are about to
-// leave again can fill the nodes for a moment. In a pool that is full, a node may have room all the
-// same, if a holder got its majority elsewhere. So it is tempting to end the try at the first round
-// in which no node has a slot, or to go on until RequestTimeout has passed. With the first, one of
-// eight tries failed where eight clients tried to take eight slots at once. With the second, a try
-// of a full pool often took seconds.
+// No single round can tell. A node does not name the owners of its slots. Other attempts that are
+// about to leave again can fill the nodes for a moment. In a pool that is full, a node may have room
+// all the same, if a holder got its majority elsewhere. It is tempting to end the try at the first
+// round in which no node has a slot: then one of eight tries failed where eight clients tried to take
+// eight slots at once. It is tempting, too, to go on until RequestTimeout has passed: then a try of a
+// full pool often took seconds.
 func (h *quorumWaiter) full(t *ballot.Tally, err error) bool {
 	if !t.Slots || !errors.Is(err, fault.ErrTaken) {
 		return false
