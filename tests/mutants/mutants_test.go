@@ -1047,6 +1047,8 @@ var mutants = []mutant{
 		"n > 0 && r.leases", "n < 0 && r.leases", "TestEntriesLostAreOnePast"),
 	breaks("wait for a slot that its own lost request ends", "internal/engine/acquire/single.go",
 		"!a.patient && a.leavesTraces()", "a.leavesTraces()", "TestAttempt$"),
+	breaks("subscription that ends while the lease on its name begins", "internal/link/subscribe/listener.go",
+		"	if !was {", "	if !was && was {", "TestNamesOfACluster"),
 	breaks("forced lease that is kept when it is released", "internal/engine/lease/loss.go",
 		"	k.early.Add(owner)\n", "	if k.byOwner[owner] == nil {\n		k.early.Add(owner)\n	}\n", "TestForcedIsNotTakenUp"),
 	breaks("lock that was taken by force while it was kept, and is taken up", "internal/engine/lease/loss.go",

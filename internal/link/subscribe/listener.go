@@ -72,6 +72,7 @@ type Subscription struct {
 	start    sync.Once
 	up       atomic.Bool
 	sessions atomic.Uint32
+	unused   bool                          // the last look found it so; only the schedule's goroutine touches it
 	needed   clock.Reading                 // when a waiter last connected; guarded by the listener's mu
 	missed   atomic.Pointer[clock.Reading] // when a server last did not count it though it was up; nil if none did
 	settle   sync.Once
@@ -221,10 +222,12 @@ func (s *Subscription) Counted() bool {
 	return missed == nil || s.listener.now().Since(*missed) > uncounted
 }
 
-// Due implements [schedule.Owner]. It ends a sharded subscription that is not needed. A waiter
+// Due implements [schedule.Owner]. It ends a sharded subscription that two looks find unused. A waiter
 // that comes at this moment has the plain one.
 func (s *Subscription) Due(clock.Reading) {
 	l := s.listener
+	was := s.unused
+	s.unused = false
 	if l.handler.InUse(s.key) {
 		l.schedule.Set(&s.entry, l.now().Time().Add(l.idle), 0)
 		return
@@ -233,6 +236,11 @@ func (s *Subscription) Due(clock.Reading) {
 	defer l.mu.Unlock()
 	if left := l.idle - l.now().Since(s.needed); left > 0 { // a waiter connected, and may be about to stand in line
 		l.schedule.Set(&s.entry, l.now().Time().Add(left), 0)
+		return
+	}
+	if !was { // a lease may begin in this moment, or be released: the next look tells
+		s.unused = true
+		l.schedule.Set(&s.entry, l.now().Time().Add(l.timeout), 0)
 		return
 	}
 	delete(l.sharded, s.key)

@@ -216,6 +216,12 @@ func TestNamesOfACluster(t *testing.T) {
 		}
 		time.Sleep(10 * idle)
 		check.That(t, l.For("A").Sharded(), "a subscription ended while a waiter needed it")
+		time.Sleep(idle / 2)
+		h.use(false) // for one look, as while a lease begins or is released
+		time.Sleep(idle/2 + time.Millisecond)
+		h.use(true)
+		time.Sleep(10 * idle)
+		check.That(t, l.For("A").Sharded(), "a subscription ended that one look found unused")
 		h.use(false)
 		time.Sleep(2 * idle)
 		synctest.Wait()
