@@ -1049,6 +1049,8 @@ var mutants = []mutant{
 		"!a.patient && a.leavesTraces()", "a.leavesTraces()", "TestAttempt$"),
 	breaks("subscription that ends while the lease on its name begins", "internal/link/subscribe/listener.go",
 		"	if !was {", "	if !was && was {", "TestNamesOfACluster"),
+	breaks("adoption that a node comes to after the release, and that stays there", "internal/engine/acquire/adopt.go",
+		"Resent: a.by.Quorum != nil,", "Resent: false,", "TestDetachedLeaseIsNotCleanedUp"),
 	breaks("forced lease that is kept when it is released", "internal/engine/lease/loss.go",
 		"	k.early.Add(owner)\n", "	if k.byOwner[owner] == nil {\n		k.early.Add(owner)\n	}\n", "TestForcedIsNotTakenUp"),
 	breaks("lock that was taken by force while it was kept, and is taken up", "internal/engine/lease/loss.go",

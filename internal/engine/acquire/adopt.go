@@ -42,8 +42,11 @@ func (a *attempt) adopt(ctx context.Context, t lock.Text) (*lease.Lease, error) 
 		a.by.Undo.ReleaseAdopted(a.Lock, a.owner) // an answer was lost; or a minority of the nodes knew the lease
 		return nil, err
 	}
+	// A slow node of a quorum may come to the adoption after the release of the lease, and would keep
+	// the owner for its TTL. So the release is repeated, as after a request that was resent.
 	got, err := a.begin(ctx, lock.Grant{
 		Owner: a.owner, Token: t.Token, Detail: t.Detail, Sent: answer.Sent, TTL: a.TTL, Adopted: true,
+		Resent: a.by.Quorum != nil,
 	})
 	return got, a.tooLate(err)
 }
