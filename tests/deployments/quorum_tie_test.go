@@ -65,7 +65,7 @@ func run(t *testing.T, c *redlatch.Client, name string, window time.Duration) (b
 // TestQuorumJobTie: three clients start a job at once, and each is the first at another node. That is
 // a tie, after which one of them runs the job. A node named the window of the job as what keeps the
 // others out, if it ends before the lease. So two nodes named the same, and each client took the job
-// for one that another runs. Nobody ran it.
+// for one that another runs. No client ran it.
 func TestQuorumJobTie(t *testing.T) {
 	t.Parallel()
 	for _, window := range []time.Duration{5 * time.Second, time.Hour} {
@@ -92,8 +92,8 @@ func TestQuorumJobTie(t *testing.T) {
 
 // TestQuorumOwnWindow: the replies of two nodes to the first round of an attempt are lost, and its
 // lease runs out there before they are asked to let the owner go. Until then they keep the attempt
-// itself out. They named the window, so the attempt took the job for one that another runs. Nobody
-// ran it.
+// itself out. They named the window, so the attempt took the job for one that another runs. No
+// client ran it.
 func TestQuorumOwnWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +207,7 @@ func (c *losing) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 }
 
 // TestQuorumOwnSlot: the replies of two nodes to the first round of a try are lost, and its slot
-// stays taken there: its lease goes on, or the slot is at rest. Nobody else has the slot, so the
+// stays taken there: its lease goes on, or the slot is at rest. No other owner has the slot, so the
 // try must not say that the pool is full, whichever owner these nodes name.
 func TestQuorumOwnSlot(t *testing.T) {
 	t.Parallel()
@@ -232,14 +232,14 @@ func TestQuorumOwnSlot(t *testing.T) {
 				far := openNodes(t, []conn.Conn{&losing{Conn: conns[0]}, &losing{Conn: conns[1]}, conns[2]}, redlatch.Options{})
 				_, err := far.SlotPool("p", n, o).With(redlatch.LockOptions{TTL: c.ttl}).TryAcquire(t.Context())
 				check.Error(t, "TryAcquire", err, redlatch.ErrUnreachable)
-				check.That(t, !errors.Is(err, redlatch.ErrTaken), "TryAcquire of a slot that nobody has = %v", err)
+				check.That(t, !errors.Is(err, redlatch.ErrTaken), "TryAcquire of a slot that no owner has = %v", err)
 			})
 		})
 	}
 }
 
 // TestQuorumOwnLock: the replies of two nodes to the first round of a try are lost, and no word of
-// leaving arrives there. Nobody else has the lock, so the try must not say that it is taken,
+// leaving arrives there. No other owner has the lock, so the try must not say that it is taken,
 // however many rounds it has had since.
 func TestQuorumOwnLock(t *testing.T) {
 	t.Parallel()
@@ -264,7 +264,7 @@ func TestQuorumOwnLock(t *testing.T) {
 				c := openNodes(t, []conn.Conn{&losing{Conn: conns[0]}, &losing{Conn: conns[1]}, conns[2]}, o)
 				err := try(t.Context(), c)
 				check.Error(t, "the try", err, redlatch.ErrUnreachable)
-				check.That(t, !errors.Is(err, redlatch.ErrTaken), "a try of what nobody has = %v", err)
+				check.That(t, !errors.Is(err, redlatch.ErrTaken), "a try of a lock that no owner has = %v", err)
 			})
 		})
 	}

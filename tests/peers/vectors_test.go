@@ -587,7 +587,7 @@ func quorumSteps(k *script.Kind) []vectorStep {
 	return ofKind(q, steps)
 }
 
-// windowSteps are votes for a job that say who keeps the owner out.
+// windowSteps are votes for a job. Each names the owner that keeps the others out.
 func windowSteps(q *script.Kind, set keys.Set, ballot func(client, param string) script.Ballot) []vectorStep {
 	epoch := vector.Of("hash", []any{[]any{"high", "9000000000000000"}, []any{"run", "${run}"}, []any{"ttl", "30000"}}, -1)
 	votes, a, b := vector.State{set.Epoch: epoch}, script.Owner("A", 1), ballot("B", "9000")

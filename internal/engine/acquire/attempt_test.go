@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +34,7 @@ const (
 var (
 	inside   = says(conn.Reply{Int: 7})
 	taken    = says(conn.Reply{List: []conn.Reply{{}, {Int: 20_000}, {}, {Int: 1}, {Int: 1}, {Text: "rl-other-1"}, {Int: 6}}})
+	kept     = says(conn.Reply{List: []conn.Reply{{}, {Int: 20_000}, {}, {Int: 1}, {Int: 1}, {Text: "rl-other-1~"}, {Int: 6}}}) // by a client that may only keep it
 	lineFull = says(conn.Reply{List: []conn.Reply{{Int: -1}, {Text: "full"}}})
 	granted  = says(conn.Reply{List: []conn.Reply{{Int: -1}, {}, {Int: 1}, {}, {Int: 6}, {List: []conn.Reply{{Int: 1}, {Int: 7}, {}}}}})
 	silent   = answers.Silent
@@ -211,10 +211,7 @@ func TestTryOfAKeptLockThatWasGivenBack(t *testing.T) {
 			case s.Count(verb) > 1:
 				return late(timeout/10, inside)(ctx, verb, call)
 			}
-			r := taken(ctx, verb, call)
-			r.Reply.List = slices.Clone(r.Reply.List)
-			r.Reply.List[5].Text = "rl-other-1~"
-			return r
+			return kept(ctx, verb, call)
 		})
 		var told []string
 		e, on := client(t, s, &told)
@@ -240,17 +237,14 @@ func TestTryOfSeveralOfWhichOneIsKept(t *testing.T) {
 			case s.Count(verb) == 1:
 				return late(timeout/4, inside)(ctx, verb, call)
 			}
-			r := taken(ctx, verb, call)
-			r.Reply.List = slices.Clone(r.Reply.List)
-			r.Reply.List[5].Text = "rl-other-1~"
-			return r
+			return kept(ctx, verb, call)
 		})
 		var told []string
 		e, on := client(t, s, &told)
-		kept := *on
-		kept.Name, kept.Keys = "b", check.Value(keys.Of("p:", "b")).OK(t)
+		other := *on
+		other.Name, other.Keys = "b", check.Value(keys.Of("p:", "b")).OK(t)
 		began := time.Now()
-		_, err := e.Acquirer.Several(t.Context(), []*lock.Lock{on, &kept}, acquire.Wish{}, false)
+		_, err := e.Acquirer.Several(t.Context(), []*lock.Lock{on, &other}, acquire.Wish{}, false)
 		took := time.Since(began) - timeout/4
 		check.That(t, errors.Is(err, fault.ErrTaken) && took >= 100*time.Millisecond && took < 200*time.Millisecond, "%v, %v after the first name", err, took)
 	})

@@ -47,13 +47,12 @@ func (a *App) Noting() redlatch.JournalOptions {
 	}}
 }
 
-// Watch says when Redis does not answer any more, or refuses, and when that is over. It asks until
-// stop is called, beside a command that shows what happens and would else be silent through an
-// outage.
+// Watch tells the user when Redis stops answering, or refuses, and when that is over. It asks once a
+// second until stop is called. The command beside it would be silent through an outage.
 func (a *App) Watch(ask func() error) (stop func()) {
 	a.Date()
 	var down time.Time
-	var over string // what is said when it is over
+	var over string // the words for the end of the outage
 	return pace.Every(time.Second, time.Second, func() {
 		asked := time.Now()
 		switch err := ask(); {

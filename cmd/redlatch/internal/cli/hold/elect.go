@@ -61,7 +61,7 @@ func follow(ctx context.Context, a *app.App, e *redlatch.Election) (err error) {
 	ask := func() error {
 		_, err := e.Leader(ctx)
 		if exit.Of(err).Code == exit.Failed {
-			err = nil // nobody leads
+			err = nil // there is no leader
 		}
 		return err
 	}

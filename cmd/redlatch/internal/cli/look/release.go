@@ -212,7 +212,7 @@ func (r releasing) commands(a *app.App, all []place) string {
 	return strings.Join(lines, ", ")
 }
 
-// mayRun returns the text, or "" if nobody is at work under any of these.
+// mayRun returns the text, or "" if none of these holders is at work.
 func mayRun(all []place, text string) string {
 	if slices.ContainsFunc(all, func(p place) bool { return !p.holder.Resting }) {
 		return text
@@ -228,7 +228,7 @@ func (r releasing) because(args []string) []string {
 	return append(args, "--reason", r.reason)
 }
 
-// again returns the command line that takes one lock from these holders, whom it names.
+// again returns the command line that takes one lock from these holders, and names each of them.
 func (r releasing) again(a *app.App, all []place) string {
 	args := []string{"release", "--force"}
 	for _, p := range all {
