@@ -67,7 +67,7 @@ mutants:
 
 ## mutants-simulated: which mutants the simulation finds by itself in 140 worlds each, about a minute of a core; M as above
 mutants-simulated:
-	@cd tests && REDLATCH_SIMULATED='$(or $(M),.)' $(GO) test -timeout 20h -parallel 2 -run TestMutantsAreSimulated -v ./mutants
+	@cd tests && REDLATCH_SIMULATED='$(or $(M),.)' $(GO) test -count=1 -timeout 20h -parallel 2 -run TestMutantsAreSimulated -v ./mutants
 
 ## versions: the tests that talk to Redis, on Redis 6.0 to 8.6 and Valkey; V="redis-8.0 valkey-9.1" for some of them
 versions:

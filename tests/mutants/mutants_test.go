@@ -974,7 +974,7 @@ var mutants = []mutant{
 		"if keep_line() then mark_alive(address, ARGV[3]) end\n",
 		"mark_alive(address, ARGV[3])\nkeep_line()\n", "TestFullServerKeepsWhatIsHeld"),
 	breaks("job whose end a full server forgets", "internal/protocol/script/lua/job.lua",
-		"    redis.call('ZREM', K, owner)\n", "", "TestJobEndsOnAFullServer"),
+		"    redis.call('HDEL', INSIDE, 'window')\n", "", "TestJobEndsOnAFullServer"),
 	breaks("release that lets nobody in", "internal/protocol/script/lua/release.lua",
 		"if left or gone then grant('', gone or yields or ms > 0) end", "", "TestFirstComeFirstServed"),
 	breaks("waiters that give up and stay in line", "internal/protocol/script/lua/release.lua",

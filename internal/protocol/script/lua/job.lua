@@ -39,10 +39,9 @@ local function leave(owner, begun)
     return redis.call('DEL', K, INSIDE) > 0 and 0
   end
   if begun == '1' and tonumber(ends) > millis() then
-    -- ZREM comes first: a server that is out of memory refuses a script whose first write could
-    -- need some.
-    redis.call('ZREM', K, owner)
-    redis.call('HDEL', INSIDE, 'window') -- the run took place, whatever comes late
+    -- The run took place, whatever comes late. HDEL comes first: a server that is out of memory
+    -- refuses a script whose first write could need some.
+    redis.call('HDEL', INSIDE, 'window')
     close(tonumber(ends))
     drop(owner)
   else

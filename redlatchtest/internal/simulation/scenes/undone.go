@@ -182,7 +182,7 @@ func emptied(a *player) {
 }
 
 // filled has a server of its own that refuses to write for a while. What is held is extended and
-// released all the same.
+// released all the same, and a waiter stays in line.
 func filled(a *player) {
 	defer a.Rest(a.UpTo(2 * time.Second))
 	if !a.Harmless() {
@@ -223,6 +223,29 @@ func filled(a *player) {
 		return nil
 	})
 	a.Wantf(ran && err == nil, "a run of a job that ends at a full server: %t, %v", ran, err)
+	refuse(memory.Serves)
+	a.Net.Call(s.Flush)
+	const heartbeat = 200 * time.Millisecond
+	k, beat := sharables("filled")[0], func(o *redlatch.Options) { o.Heartbeat = heartbeat }
+	l, err := k.lock(p.Client, a.Ctx, false)
+	if err != nil {
+		a.Wantf(false, "a try of a free mutex: %v", err)
+		return
+	}
+	q := meets(patient, beat)
+	defer func() { _ = q.Close() }()
+	w := k.waits(a.Ctx, q.Client)
+	a.Rest(8 * a.Trip())
+	refuse(memory.Full)
+	a.Rest(4 * heartbeat) // longer than a waiter is believed alive
+	if a.OneIn(2) {
+		q.deafens()
+	}
+	drop(l)
+	a.Wantf(w.within(a, 6*heartbeat/5+4*a.Trip()) && w.err == nil, "a waiter at a full server has not the lock that was released: %v", w.err)
+	refuse(memory.Serves)
+	<-w.ended
+	drop(w.lease)
 }
 
 // startled has a hook that panics when an acquisition waits, or is granted. It leaves nothing.
