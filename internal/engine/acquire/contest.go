@@ -353,36 +353,6 @@ func (a *attempt) won(t *ballot.Tally, sent clock.Reading) lock.Grant {
 	return lock.Grant{Owner: a.owner, Token: t.Token(), Detail: detail, Sent: sent, TTL: a.TTL}
 }
 
-// lost returns the error of a round without a lease. A try that an earlier request of its own may
-// keep out is not told that the lock is taken: that request got no answer in time, and no other owner
-// may have the lock.
-func (a *attempt) lost(t *ballot.Tally) error {
-	c, l := a.by, a.Lock
-	found, v := t.Verdict()
-	var err error
-	switch {
-	case found == ballot.Barred:
-		err = c.Refusal(l, v.Refused)
-	case found == ballot.Failed:
-		err = c.Asker.Refused(c.Closing, l.Subject, c.Conn, "acquire", v.Err)
-	case found != ballot.Taken && t.Undone != nil:
-		err = fmt.Errorf("%w when the token was told to the nodes: %w", fault.ErrUnreachable, t.Undone)
-		err = c.Asker.Failed(l.Subject, "acquire", err)
-	case found != ballot.Taken:
-		err = fmt.Errorf("%w that a majority of the nodes would give", fault.ErrUnreachable)
-		err = c.Asker.Failed(l.Subject, "acquire", err)
-	case t.Own() && !a.patient:
-		err = fmt.Errorf("%w in time to an earlier request, which may be what keeps the lock", fault.ErrUnreachable)
-		err = c.Asker.Failed(l.Subject, "acquire", err)
-	case t.Decided() || t.Full():
-		err = c.Asker.Failed(l.Subject, "acquire", c.Taken(l, lock.Occupant{Owner: t.Holder()}))
-	default:
-		err = fmt.Errorf("a tie, in which no owner has a majority: %w", c.Taken(l, lock.Occupant{}))
-		err = c.Asker.Failed(l.Subject, "acquire", err)
-	}
-	return &ballot.ToldError{Err: err, Votes: t.Votes}
-}
-
 // patienceAfter returns how long to wait before the next try, after so many ties in a row.
 func (a *attempt) patienceAfter(t *ballot.Tally, ties int) time.Duration {
 	c := a.by

@@ -17,9 +17,9 @@
 //	contest.go   rounds over a quorum
 //	grant.go     from a grant to a lease, or back
 //	attempt.go   what is known of an acquisition on its way
-//	errors.go    its errors: taken, out of time (MaxWait), too late
+//	errors.go    its errors: taken, out of time (MaxWait), too late, a round lost; words: the root's latch.go
 //	tell.go      what is told of it, once
-//	cycles.go    what is noted of a wait, and cycles: deadlocks
+//	cycles.go    what is noted of a wait, and cycles: deadlocks of this client (of several: survey)
 //	several.go   several names at once, or one after the other
 //	reentry.go   an owner that is inside already
 //	adopt.go     a lease that was detached

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
@@ -51,4 +52,52 @@ func (a *attempt) describeTimeout(ctx context.Context, err error) error {
 		err = fmt.Errorf("%w; meanwhile: %w", err, cmp.Or(errors.Unwrap(outage), outage)) // which names the lock again
 	}
 	return err
+}
+
+// outOfTime returns the error of a first request that failed with err. A goroutine of a group may
+// have its turn when its time is nearly over. If its one request has no answer by then, Redis may
+// be well all the same: what counts is the last word of Redis to the group.
+func (a *attempt) outOfTime(ctx context.Context, resent bool, err error) error {
+	over := fault.WhyDone(ctx)
+	if a.group == nil || over == nil || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	a.answered = a.answered || a.group.Answered()
+	if resent {
+		a.group.MarkSilent()
+	}
+	if a.group.Reachable() {
+		return a.failed("wait for", over)
+	}
+	return err
+}
+
+// lost returns the error of a round without a lease. A try that an earlier request of its own may
+// keep out is not told that the lock is taken: that request got no answer in time, and no other owner
+// may have the lock.
+func (a *attempt) lost(t *ballot.Tally) error {
+	c, l := a.by, a.Lock
+	found, v := t.Verdict()
+	var err error
+	switch {
+	case found == ballot.Barred:
+		err = c.Refusal(l, v.Refused)
+	case found == ballot.Failed:
+		err = c.Asker.Refused(c.Closing, l.Subject, c.Conn, "acquire", v.Err)
+	case found != ballot.Taken && t.Undone != nil:
+		err = fmt.Errorf("%w when the token was told to the nodes: %w", fault.ErrUnreachable, t.Undone)
+		err = c.Asker.Failed(l.Subject, "acquire", err)
+	case found != ballot.Taken:
+		err = fmt.Errorf("%w that a majority of the nodes would give", fault.ErrUnreachable)
+		err = c.Asker.Failed(l.Subject, "acquire", err)
+	case t.Own() && !a.patient:
+		err = fmt.Errorf("%w in time to an earlier request, which may be what keeps the lock", fault.ErrUnreachable)
+		err = c.Asker.Failed(l.Subject, "acquire", err)
+	case t.Decided() || t.Full():
+		err = c.Asker.Failed(l.Subject, "acquire", c.Taken(l, lock.Occupant{Owner: t.Holder()}))
+	default:
+		err = fmt.Errorf("a tie, in which no owner has a majority: %w", c.Taken(l, lock.Occupant{}))
+		err = c.Asker.Failed(l.Subject, "acquire", err)
+	}
+	return &ballot.ToldError{Err: err, Votes: t.Votes}
 }

@@ -176,21 +176,3 @@ func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 	a.arrival = c.Line.Cancel(w)
 	return nil, err
 }
-
-// outOfTime returns the error of a first request that failed with err. A goroutine of a group may
-// have its turn when its time is nearly over. If its one request has no answer by then, Redis may
-// be well all the same: what counts is the last word of Redis to the group.
-func (a *attempt) outOfTime(ctx context.Context, resent bool, err error) error {
-	over := fault.WhyDone(ctx)
-	if a.group == nil || over == nil || !errors.Is(err, ctx.Err()) {
-		return err
-	}
-	a.answered = a.answered || a.group.Answered()
-	if resent {
-		a.group.MarkSilent()
-	}
-	if a.group.Reachable() {
-		return a.failed("wait for", over)
-	}
-	return err
-}

@@ -26,7 +26,7 @@
 // Three files are the lease itself. They use needs.go, pace.go, oldcopy.go and around.go, and none
 // of the others:
 //
-//	lease.go     a lease, its state and its deadline, what is told of it, and how it ends
+//	lease.go     a lease, its state and its deadline, when it is lost, and until when it is released again
 //	nest.go      entries of an owner that are one in Redis
 //	keeper.go    the leases of a client, found by owner
 //
@@ -40,13 +40,13 @@
 //	pass.go      passing the lock on to the next goroutine of this client
 //	linger.go    keeping the lock for the client's next acquisition, until another client asks for it
 //	reentry.go   beginning a lease of an owner that is inside
-//	loss.go      losing a lease: by force, and when the client closes
+//	loss.go      what ends a lease besides: force, and the end of the client
 //	votes.go     votes of a quorum that come while it is held
 //	wanted.go    telling the holder that it is waited for
 //	stray.go     telling of leases that are held without need
 //	context.go   a lease as the context of its work
 //	around.go    the context around that of a lease
 //	oldcopy.go   releasing again when a server came back with an older copy of the data
-//	needs.go     what leases use
+//	needs.go     what leases use, and the request that releases one (MinHold)
 //	errors.go    why a lease is not held
 package lease

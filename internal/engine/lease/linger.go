@@ -305,3 +305,20 @@ func (l *Lease) sayUsed(ctx context.Context) {
 	l.mu.Unlock()
 	_, _ = l.keeper.Asker.Ask(ctx, l.lock.Subject, "answer for", l.lock.Kind.Used(l.lock.Keys, l.owner, remember))
 }
+
+// DropKept gives back all that is kept: a question may have been missed, or the client closes.
+func (k *Keeper) DropKept() {
+	k.mu.Lock()
+	all := make([]*Lease, 0, len(k.shelf.byOwner))
+	for _, l := range k.shelf.byOwner {
+		all = append(all, l)
+	}
+	k.mu.Unlock()
+	if len(all) > 0 {
+		k.apart(func() {
+			for _, l := range all {
+				defer l.giveBack() // also those after one at which a hook panics
+			}
+		})
+	}
+}

@@ -82,28 +82,11 @@ func readable(note string) string {
 	return note
 }
 
-// LoseAll ends the leases that are held, since the client closes; also those after one at whose loss
-// a hook panics.
+// LoseAll ends the leases that are held, since the client closes, even those after one at whose loss
+// a hook panics. None is released: its program may still be at work under it.
 func (k *Keeper) LoseAll() {
 	for _, l := range k.All() {
 		defer l.Lose(lock.ReasonClosed)
 	}
 	k.DropKept()
-}
-
-// DropKept gives back all that is kept: a question may have been missed, or the client closes.
-func (k *Keeper) DropKept() {
-	k.mu.Lock()
-	all := make([]*Lease, 0, len(k.shelf.byOwner))
-	for _, l := range k.shelf.byOwner {
-		all = append(all, l)
-	}
-	k.mu.Unlock()
-	if len(all) > 0 {
-		k.apart(func() {
-			for _, l := range all {
-				defer l.giveBack() // also those after one at which a hook panics
-			}
-		})
-	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/redlatch/redlatch/internal/link/subscribe"
 )
 
-// How soon a poller polls when the heartbeat would be too slow.
+// How soon a poller polls when the heartbeat would be too slow. Over a quorum there is no poller:
+// the next round comes after acquire.patienceAfter.
 const (
 	PollDisconnected = 250 * time.Millisecond // while the subscription is down
 	PollForeign      = 100 * time.Millisecond // behind a holder that grants nothing, for the first
@@ -33,6 +34,9 @@ func (ln *Line) nextPollLocked(p *poller, first bool, remaining time.Duration, f
 	}
 	return d
 }
+
+// nextAfterFailure returns how long to wait after a poll that failed, which has tried for a while.
+func nextAfterFailure() time.Duration { return retry.Jitter(PollDisconnected, 0.3) }
 
 // pollAfterLocked has a poller poll after d, unless it polls sooner anyway. In a cluster a heartbeat
 // may come a tenth sooner, together with those of other names: requests for one node are sent in

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
-	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -38,7 +37,7 @@ func (ln *Line) heartbeat(p *poller) {
 	for _, batch := range groupByAddress(all) {
 		d, behind, err := ln.poll(p, batch)
 		if err != nil {
-			asked, next = 0, min(next, retry.Jitter(PollDisconnected, 0.3)) // it has tried for a while already
+			asked, next = 0, min(next, nextAfterFailure())
 			break
 		}
 		behindForeign, next = behindForeign || behind, min(next, d)

@@ -20,7 +20,7 @@ type Lock struct {
 	Waiting
 
 	Linger     time.Duration     // for which the client keeps it when it is released; 0 for not at all
-	MinHold    time.Duration     // for which a release leaves it shut, from the acquisition on; 0 for not at all
+	MinHold    time.Duration     // for which a release leaves it shut, from the acquisition on (lease/needs.go, release.lua); 0 for not at all
 	FenceKey   string            // in which another library counts its tokens; "" for a key of redlatch
 	FenceTTL   time.Duration     // for which the fence is remembered; 0 leaves the expiry of another library's key as it is
 	Neighbours script.Neighbours // what a release does for other libraries
@@ -29,9 +29,9 @@ type Lock struct {
 // Terms are the options by which a lease is held. A goroutine can take over a lease whose terms are
 // those of its own.
 type Terms struct {
-	TTL, MaxHold time.Duration
-	Replicas     int32 // which is small, so that a group of goroutines is, too: each lease has one
-	Renews       bool  // by the watchdog
+	TTL, MaxHold time.Duration // MaxHold: see lease.overdueLocked
+	Replicas     int32         // which is small, so that a group of goroutines is, too: each lease has one
+	Renews       bool          // by the watchdog
 }
 
 // Waiting is how an acquisition waits.

@@ -31,5 +31,10 @@
 // For a cluster there are [Nodes]: a Sender for each of its nodes, of which none waits for another.
 // Only calls of one slot are bundled there.
 //
+//	sender.go   what leaves at once, and what together: maxInFlight
+//	plan.go     what of it becomes one script: maxBundle
+//	nodes.go    a sender for each node of a cluster
+//	timeout.go  a context with a deadline, without a timer as long as no code waits for it
+//
 // The package knows nothing of leases. A request may run twice, as all scripts of redlatch may.
 package batch

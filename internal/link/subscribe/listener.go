@@ -10,7 +10,7 @@
 // cluster, from Redis 7.0 on, it has another one for each name that it has waited for, as long as
 // it waits for the name or holds it, and a while longer: a sharded channel is in the slot of the
 // name, while a plain message would go to all nodes. Those of one node share a connection, if the
-// adapter can do that.
+// adapter can do that: internal/driver/trunk has the order of its requests.
 //
 // Nothing depends on a subscription but speed. Waiters ask Redis more often while it is not
 // connected.

@@ -59,6 +59,8 @@ local yielding
 --
 -- grant returns true if the budget is spent and waiters are left that it has not looked at.
 --
+-- The token of a new holder is made by admit of its kind, with mint (token.lua).
+--
 -- An example: reader R1 is inside; writer W, killed a moment ago, and reader R2 wait; R1 releases,
 -- or R3 arrives. W's address has no listener, so its ticket is dropped; R2 is admitted and told;
 -- and so on until the line is empty or a living waiter must go on waiting.

@@ -95,13 +95,20 @@ func relayed(a *player) {
 	defer cancel()
 	brief, giveUp := context.WithCancel(ctx)
 	defer giveUp()
+	resent := a.OneIn(3) // the request that took the place in line
+	if resent {
+		p.meets("mutex\t", wire.ReplyLost, 0)
+	}
 	first := k.waits(brief, p.Client)
 	a.Rest(8 * a.Trip())
 	second := k.waits(ctx, p.Client)
 	a.Rest(8 * a.Trip())
 	third := k.waits(ctx, q.Client)
 	a.Rest(8 * a.Trip())
-	gaveUp := a.OneIn(2)
+	if resent {
+		a.Rest(sent / 2)
+	}
+	gaveUp := !resent && a.OneIn(2)
 	if gaveUp {
 		giveUp()
 		a.Rest(8 * a.Trip())

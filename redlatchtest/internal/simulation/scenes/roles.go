@@ -226,11 +226,12 @@ func multi(a *player) {
 		a.Acquire(q)
 		return
 	}
+	a.Random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	m := a.Client.MultiMutex(names...)
 	wait := !a.OneIn(3)
-	ops := make([]int64, len(names))
-	for i, name := range names {
-		ops[i] = a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: history.Multi, Name: name, Wait: wait, TTL: int64(a.Plan.TTL)})
+	ops := make(map[string]int64)
+	for _, name := range names {
+		ops[name] = a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: history.Multi, Name: name, Wait: wait, TTL: int64(a.Plan.TTL)})
 	}
 	ctx, cancel := a.Patience()
 	defer cancel()
@@ -244,14 +245,14 @@ func multi(a *player) {
 		}
 		return
 	}
-	for i, one := range l.Leases() {
-		a.Granted(ops[i], q, one)
-		a.Look(ops[i], one)
+	for _, one := range l.Leases() {
+		a.Granted(ops[one.Name()], q, one)
+		a.Look(ops[one.Name()], one)
 	}
 	wire.Sleep(l.Context(), a.UpTo(5*time.Millisecond))
-	for i, one := range l.Leases() {
-		a.Look(ops[i], one)
-		ops[i] = a.Call(history.Event{Type: history.Release, Of: ops[i]})
+	for _, one := range l.Leases() {
+		a.Look(ops[one.Name()], one)
+		ops[one.Name()] = a.Call(history.Event{Type: history.Release, Of: ops[one.Name()]})
 	}
 	why := ""
 	if err := l.Release(context.Background()); err != nil {
