@@ -18,8 +18,8 @@ import (
 // Adopt takes up a lease that [Lease.Detach] named, of any kind of lock, with the same fencing
 // token, and gives it its full TTL again. ctx is the parent of its context. o says how it is held
 // from now on, over the options of the client; TTL need not be what it was, and MaxHold counts from
-// now. [Lease.Slot] returns the number of a slot. A text can be used once: of several calls with
-// one text at most one succeeds. To hand the lease on, detach it again.
+// now. Of a slot pool, see [Lease.Slot]. A text can be used once: of several calls with one text at
+// most one succeeds. To hand the lease on, detach it again.
 //
 // The error matches [ErrNotHeld] if the lease has ended: its TTL has passed, the text was used
 // before, or the lock was released, taken by force or deleted. It matches [ErrInvalid] if the text

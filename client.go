@@ -14,9 +14,9 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lease"
 )
 
-// Client is one process's identity towards Redis: it makes locks, keeps their leases extended and
-// listens for grants, all over one connection pool and with a fixed number of goroutines, however
-// many locks it holds or waits for. Make one for each Redis deployment and share it; it is safe for
+// Client is how a process appears to Redis: it makes locks, keeps their leases extended and listens
+// for grants, all over one connection pool and with a fixed number of goroutines, however many
+// locks it holds or waits for. Make one for each Redis deployment and share it; it is safe for
 // concurrent use. Call [Client.Close] at the end.
 //
 // Methods such as [Client.Mutex], which make a lock with the client's options, send nothing. The
@@ -35,13 +35,12 @@ type Client struct {
 func (c *Client) ID() string { return c.engine.ID }
 
 // Close ends the client. Waiters get [ErrClosed] and leave the line. Leases that are still held are
-// lost: their contexts are cancelled and their keys expire with their TTL, since releasing them
+// lost: their contexts are canceled and their keys expire with their TTL, since releasing them
 // could let others in while the work still runs; so release first. Close returns when nothing of
-// this client is left in Redis except those keys, at the latest after Options.RequestTimeout, a
-// third later if it waits for replicas. A connection that the program brought stays open. The error
-// is a [*LeftError] that names the leases if any were held; the client is closed all the same.
-// Otherwise it is that of the connection. A second call waits for the first one, and returns what
-// that returns.
+// this client is left in Redis except those keys, within Options.RequestTimeout, or 4/3 of it if it
+// waits for replicas. A connection that was given to [New] stays open. The error is a [*LeftError]
+// that names the leases if any were held; the client is closed all the same. Otherwise it is that
+// of the connection. A second call waits for the first one, and returns the same.
 func (c *Client) Close() error {
 	if !c.closing.CompareAndSwap(false, true) {
 		<-c.closed // and not a sync.Once, at which a bubble of testing/synctest stands still

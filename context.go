@@ -42,16 +42,16 @@ func (c ownerContext) Value(key any) any {
 }
 
 // WithLabels returns a context under which acquisitions carry these labels, such as the id of a
-// trace, beside those of ctx and over those of [Options] with the same key. [Client.Inspect],
-// [Client.List], [Client.Deadlocks] and the journal tell them. A context has 8 labels at most,
+// trace, besides those of ctx and over those of [Options] with the same key. [Client.Inspect],
+// [Client.List], [Client.Deadlocks] and the journal show them. A context has 8 labels at most,
 // those of the contexts around it included. A key has 1 to 64 bytes of valid UTF-8 without control
 // characters, a value up to 256 bytes of valid UTF-8. An acquisition under any other labels is
 // refused with [ErrInvalid].
 //
 // Labels are for people, and nothing depends on them. They are written to Redis in the background,
-// 100 ms after the wait began or the lock was granted, and only if that lasts so long. A client
-// keeps those of 1024 acquisitions at once. Every user of the server that may read the keys under
-// the prefix can read them: give no secrets.
+// 100ms after the wait began or the lock was granted, unless it has ended by then. A client keeps
+// those of 1024 acquisitions at once. Every user of the server that may read the keys under the
+// prefix can read them: give no secrets.
 func WithLabels(ctx context.Context, labels map[string]string) context.Context {
 	all := &labelSet{labels: labels}
 	if before := labelsOf(ctx); before != nil {
@@ -88,10 +88,10 @@ func labelsIn(ctx context.Context) map[string]string {
 	return nil
 }
 
-// WithHeld returns a context that says under which leases of a parent process a caller works, which
-// the parent keeps until this process ends. If an acquisition under the context waits,
-// [Waiter].Holds tells them, at most 64, and [Client.Deadlocks] finds cycles through them. Lock
-// itself looks at leases of its own client alone. So does `redlatch run` with what it holds.
+// WithHeld returns a context that names leases of a parent process, under which a caller works and
+// which the parent keeps until this process ends. If an acquisition under the context waits,
+// [Waiter].Holds has them, at most 64, and [Client.Deadlocks] finds cycles through them. Lock
+// itself looks at leases of its own client alone. `redlatch run` passes what it holds on so.
 func WithHeld(ctx context.Context, held ...Held) context.Context {
 	before, _ := ctx.Value(elsewhereKey{}).([]Held)
 	return context.WithValue(ctx, elsewhereKey{}, slices.Concat(before, held))

@@ -22,12 +22,12 @@ import (
 // A round begins when [CountDownLatch.TrySetCount] sets the count, and ends when the count is zero.
 // Then the name can be set again. The count stays in Redis, also at zero, until it has neither been
 // set nor counted down for the time given to TrySetCount. Waiters do not keep it: if the workers
-// die, the waiters learn it when the count expires.
+// die, the waiters get [ErrNotSet] when it expires.
 //
-// Every request may be sent twice and counts once: Redis remembers what has counted in this round,
-// the last 1000 of earlier ones, and the last 1000 calls whose id had counted already.
-// [Options].Hook and the journal are told nothing of it. Over a quorum all calls fail with
-// [ErrInvalid] and [errors.ErrUnsupported].
+// A request that is sent twice counts once: Redis remembers all that counted in this round, the
+// last 1000 of earlier rounds, and the last 1000 calls whose id had counted already. Neither
+// [Options].Hook nor the journal has any of it. Over a quorum all calls fail with [ErrInvalid] and
+// [errors.ErrUnsupported].
 type CountDownLatch struct{ named }
 
 // The bounds of a count.
@@ -37,7 +37,7 @@ const (
 	maxExpiry     = 366 * 24 * time.Hour
 )
 
-// CountDownLatch returns the latch of that name. The lease options of the client do not matter.
+// CountDownLatch returns the latch of that name. It ignores the lease options of the client.
 func (c *Client) CountDownLatch(name string) *CountDownLatch {
 	return &CountDownLatch{named{newLatch(c, script.Countdown, name)}}
 }
@@ -90,9 +90,10 @@ func (d *CountDownLatch) CountDown(ctx context.Context) (left int64, err error) 
 	return d.countDown(ctx, "")
 }
 
-// CountDownOnce is CountDown for what has a name, such as a worker or a part of the work. Of all
+// CountDownOnce is CountDown with an id, such as that of a worker or of a part of the work. Of all
 // calls with the same id, in any process, one counts in a round. So it may be called again after
-// any error, and by a restarted worker. The id is at most 256 bytes of UTF-8 without control characters.
+// any error, and by a restarted worker. The id is at most 256 bytes of UTF-8 without control
+// characters.
 func (d *CountDownLatch) CountDownOnce(ctx context.Context, id string) (left int64, err error) {
 	if id == "" {
 		return 0, invalid("the id of a count is empty: use CountDown for what has no name")
@@ -109,8 +110,8 @@ func (d *CountDownLatch) countDown(ctx context.Context, id string) (left int64, 
 	return count.Left, err
 }
 
-// Count returns the count of this moment. The error matches [ErrNotSet] if there is none, and is
-// otherwise as that of [CountDownLatch.TrySetCount].
+// Count returns the current count. The error matches [ErrNotSet] if there is none, and is otherwise
+// as that of [CountDownLatch.TrySetCount].
 func (d *CountDownLatch) Count(ctx context.Context) (int64, error) {
 	count, err := d.look(ctx, "read")
 	return count.Left, err
@@ -136,14 +137,13 @@ func (d *CountDownLatch) Delete(ctx context.Context) error {
 
 // Await waits until the count is zero. It returns nil at once if it is zero already, and also if
 // the round that it waited for has ended and a later one has begun. It does not wait for a count to
-// be set: the error matches [ErrNotSet] if there is none, at once or when it goes while Await
-// waits. So nil always means that the count was zero. Redis tells the waiters of the zero. Where a
-// message is not heard, and after an expiry, each finds out at its next heartbeat
-// (Options.Heartbeat, 5 s).
+// be set: the error matches [ErrNotSet] if there is none, or if it goes while Await waits. So nil
+// always means that the count was zero. Redis tells the waiters of the zero. If the message is
+// lost, or the count expires, each finds out at its next heartbeat (Options.Heartbeat, 5s).
 //
 // While Redis does not answer, Await waits on; [ErrUnreachable] says that the first request got no
 // answer. The error matches [ErrClosed] if the client is closed, and is that of ctx if ctx ends; it
-// then tells the last count that Redis said. Otherwise the error is as that of
+// then has the last count that Redis told. Otherwise the error is as that of
 // [CountDownLatch.TrySetCount]. Nothing is left behind in Redis.
 func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 	count, err := d.look(ctx, "wait for")

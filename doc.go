@@ -10,7 +10,7 @@
 //	})
 //
 // [Mutex.Do] waits in line, runs the function under a lease that is extended for as long as it
-// runs, and releases it. If the lease is lost, the context is cancelled. [Mutex.Lock] returns the
+// runs, and releases it. If the lease is lost, the context is canceled. [Mutex.Lock] returns the
 // [Lease] instead. [Mutex.TryDo] and [Mutex.TryLock] do not wait. The context given to Lock is the
 // parent of the lease's context, so a timeout on it ends the work, too; [LockOptions].MaxWait
 // bounds the wait alone.
@@ -27,34 +27,34 @@
 //   - [MultiMutex]: several mutexes, all or none.
 //   - [CountDownLatch]: waiting until n others are done.
 //
-// All of them except the last give a [Lease]. All except Job wait, in the same kind of line.
+// All of them except the last give a [Lease]. All but Job can wait, in the same kind of line.
 // [docs/choosing.md] compares them with each other and with the recipes that they replace.
 //
 // # What a lease promises
 //
 // A lease that says it is held is held: this process gives it up before its TTL can end in Redis,
-// also if the network fails or the machine was suspended. The exceptions are a server that loses
+// even if the network fails or the machine was suspended. The exceptions are a server that loses
 // data, an operator that takes the lock by force, and a failover: see "What is not promised".
 //
 // A watchdog extends every lease at a third of its TTL. While Redis does not answer, the lease is
-// in jeopardy and keeps its old deadline; then it is lost, its context is cancelled, and
-// [context.Cause] returns the [*LostError]. LockOptions.MaxHold bounds work that hangs.
-// [Lease.Wanted] tells long work that another acquisition waits. [Lease.Detach] and [Client.Adopt]
-// let a lease go on in another process.
+// in jeopardy. At its old deadline it is lost, its context is canceled, and [context.Cause] returns
+// the [*LostError]. LockOptions.MaxHold bounds work that hangs. [Lease.Wanted] tells long work that
+// another acquisition waits. [Lease.Detach] and [Client.Adopt] let a lease go on in another
+// process.
 //
 // # What only the token promises
 //
 // A process can be suspended between its last look at the lease and its write. No lock service can
-// exclude that (Kleppmann, "How to do distributed locking", 2016). So every acquisition has a
-// fencing token, larger than those of all earlier acquisitions of the name, also after an expiry, a
+// prevent that (Kleppmann, "How to do distributed locking", 2016). So every acquisition has a
+// fencing token, larger than those of all earlier acquisitions of the name, even after an expiry, a
 // crash or the loss of all data in Redis. Entries of one owner of a [ReentrantMutex] share a token.
 // Hand it to the resource and let the resource refuse older ones:
 //
 //	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
 // Package fence and those below it do this for whole SQL transactions, for Redis and over HTTP.
-// That is for locks with one holder. Holders of a [Semaphore] and readers of an [RWMutex] are
-// inside together: let the resource check tokens by slot, or by what each holder works on.
+// That is for locks with one holder. Holders of a [Semaphore] and readers of an [RWMutex] hold at
+// the same time: let the resource check tokens per slot, or per item that a holder works on.
 //
 // # Waiting
 //
@@ -68,37 +68,37 @@
 //
 // One Redis server with asynchronous replicas can lose a lock in a failover: the new master may not
 // know of it, and two may hold until the first is told, at most until its deadline. The tokens
-// still order them. A server whose clock is set back further than the time since the last
-// acquisition, and which lost the stored token as well, can repeat a token. [OpenQuorum] returns a
-// client whose locks are held by a majority of independent servers, and survive the loss of a
-// minority. [docs/guarantees.md] has every fault, and its tests.
+// still order them. A server that lost the last token, and whose clock was set back past the last
+// acquisition, can repeat a token. [OpenQuorum] returns a client whose locks are held by a majority
+// of independent servers, and survive the loss of a minority. [docs/guarantees.md] has every fault,
+// and its tests.
 //
 // # Errors
 //
-// Errors name the lock, and those of requests the server. Ask them with errors.Is for [ErrTaken] and the other
-// variables below, and with errors.As for a [*LostError], a [*KindError], a [*LeftError] of Close,
-// or a [*TakenError]. When MaxWait runs out, the error matches [context.DeadlineExceeded], as when
-// a deadline of your own does. A wait that was cut short matches ErrTaken as well as the error of
-// its context, so ask for [context.Canceled] first where the two mean different things. A request
-// without an answer is never taken for a no: the error is [ErrUnreachable], and what the request
-// may have left behind is cleaned up.
+// Errors name the lock, and those of requests the server. Test them with errors.Is for [ErrTaken]
+// and the other variables below, and with errors.As for a [*LostError], a [*KindError], a
+// [*LeftError] of Close, or a [*TakenError]. When MaxWait runs out, the error matches
+// [context.DeadlineExceeded], as when a deadline of your own does. The error of a wait that was cut
+// short matches ErrTaken and the error of its context, so test for [context.Canceled] first if that
+// matters. A request without an answer is never reported as taken: the error is [ErrUnreachable],
+// and what the request may have left behind is cleaned up.
 //
 // # Other uses
 //
 // [Client.Inspect], [Client.List], [Client.Journal], [Client.Deadlocks], [Client.ForceRelease] and
 // [Mutex.TakeByForce] are for operators; the redlatch command is built on them, and [WithLabels]
-// says what they tell of an acquisition.
+// adds labels to what they show.
 //
 // [Options].Hook receives an [Event] for everything that metrics, logs and traces need; see
 // [JoinHooks] and [LogHook]. The modules redlatchprom and redlatchotel have metrics and traces,
 // which [docs/observability.md] lists; [docs/operations.md] says what to do when an alert fires.
 // Events, locks and leases implement [log/slog.LogValuer].
 //
-// Package compat makes locks that programs with Redisson or Spring Integration share;
-// [docs/compatibility.md] lists other libraries that have the same lock as a [Mutex]. Package conn
-// is for an adapter to another Redis client. The module redlatchtest has servers for tests of your
-// own, one in memory for [testing/synctest]. The modules below adapters lock for gocron, client-go,
-// certmagic and golang-migrate. The module redlatchvet reports leases that no code releases.
+// Package compat makes locks to share with Redisson or Spring Integration; [docs/compatibility.md]
+// lists other libraries that have the same lock as a [Mutex]. Package conn is for an adapter to
+// another Redis client. The module redlatchtest has servers for tests of your own, one in memory
+// for [testing/synctest]. The modules below adapters lock for gocron, client-go, certmagic and
+// golang-migrate. The module redlatchvet reports leases that no code releases.
 //
 // [docs/choosing.md]: https://github.com/redlatch/redlatch/blob/main/docs/choosing.md
 // [docs/guarantees.md]: https://github.com/redlatch/redlatch/blob/main/docs/guarantees.md

@@ -28,14 +28,14 @@ func (e *Election) With(o LockOptions) *Election { return &Election{e.noun.with(
 // Campaign waits in line until the caller is the leader. value is what others learn of it, such as
 // the address at which it serves: at most 256 bytes of valid UTF-8 without control characters, or
 // "". The context of the returned lease is done when leadership is lost. Campaign returns and fails
-// as [Mutex.Lock] does, also with [ErrDeadlock] under the context of a term in this very election.
-// To give leadership up, stop the work and call [Lease.Release]: the next leader begins at once.
+// as [Mutex.Lock] does, and with [ErrDeadlock] under the context of a term in this election. To
+// give leadership up, stop the work and call [Lease.Release]: the next leader begins at once.
 func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 	return e.campaign(ctx, value, true)
 }
 
-// TryCampaign makes the caller the leader if there is no leader and no candidate in line. It never
-// waits: otherwise the error matches [ErrTaken]. All else is as for [Election.Campaign].
+// TryCampaign makes the caller the leader if there is no leader and no candidate in line. Otherwise
+// the error matches [ErrTaken]; it never waits. All else is as for [Election.Campaign].
 func (e *Election) TryCampaign(ctx context.Context, value string) (*Lease, error) {
 	return e.campaign(ctx, value, false)
 }
@@ -53,11 +53,11 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 }
 
 // Run campaigns and calls f when it is the leader. If f returns while it leads, Run resigns and
-// returns the result of f, also if that is nil, or an error about another lock that was lost. If
+// returns the result of f, even if that is nil, or an error about another lock that was lost. If
 // leadership is lost while f runs, the context of f is done. Run waits until f has returned,
-// ignores its result, and campaigns anew: after some 20ms, and after up to a second when it lost
-// several terms in a row soon after they began. Run also returns when ctx is done, or an
-// acquisition fails, with that error.
+// ignores its result, and campaigns again: after some 20ms, or up to a second if it lost several
+// terms in a row soon after they began. Run also returns when ctx is done, or an acquisition fails,
+// with that error.
 func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
 	for short := 0; ; short++ {
 		term, err := e.Campaign(ctx, value)
@@ -87,9 +87,9 @@ type Leader struct {
 	Process Process   // of the leader
 }
 
-// Leader returns the leader of this moment. The error matches [ErrNotHeld] if there is none, and
-// otherwise [ErrUnreachable], [ErrWrongKind] or [ErrInvalid]. The leader may have changed by then;
-// a resource that must obey only the leader checks the term as a token.
+// Leader returns the current leader. The error matches [ErrNotHeld] if there is none, and otherwise
+// [ErrUnreachable], [ErrWrongKind] or [ErrInvalid]. The leader may have changed by then; a resource
+// that must obey only the leader checks the term as a token.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	h, err := e.leading(ctx)
 	return h.leader(), err
@@ -113,8 +113,8 @@ func (h Holder) leader() Leader {
 	return Leader{Value: h.Value, Term: h.Token, Since: h.Since, Process: h.Process}
 }
 
-// Observe returns a channel of leaders: first the leader of now, then each change, as
-// [Election.Leader] tells it. A [Leader] whose Term is 0 says that there is none. A leader that
+// Observe returns a channel of leaders: first the current leader, then each change, as
+// [Election.Leader] has it. A [Leader] whose Term is 0 says that there is none. A leader that
 // changes its value comes again, with the same Term. A slow reader misses leaders that were
 // followed by others, and always gets the last one. The end of a leader that died is found when its
 // lease ends. The channel is closed when ctx is done or the client is closed, and at once if the
@@ -184,15 +184,15 @@ func (e *Election) look(ctx context.Context) (leader Holder, told bool, again ti
 
 // Proclaim changes the value of the caller's own term, which [Election.Campaign] returned, such as
 // an address that has moved. It returns when Redis has the value: [Election.Leader] and
-// [Client.Inspect] tell it from then on, and every [Election.Observe] is told. The term goes on as
-// it is. Value is as for Campaign. Of two calls at the same time, one stands.
+// [Client.Inspect] show it from then on, and every [Election.Observe] is told. The term goes on as
+// it is. Value is as for Campaign. Of two calls at the same time, one wins.
 //
 // If the term is no longer held, the error matches [ErrNotHeld]; observers may have been told of
 // the value, if an earlier request of this call got no answer. If Redis does not answer, it matches
-// [ErrUnreachable]: observers may see either value. Call Proclaim again: of several values the last
-// one stays, also if a request for an earlier one arrives late. A failover may lose a value, as it
-// may lose a lease. A lease of another lock is refused with [ErrInvalid], and so is a term over a
-// quorum, with [errors.ErrUnsupported] as well: there, resign, and campaign with the new value.
+// [ErrUnreachable]: observers may see either value. Call Proclaim again: the last value wins, even
+// if a request for an earlier one arrives late. A failover may lose a value, as it may lose a
+// lease. A lease of another lock is refused with [ErrInvalid], and so is a term over a quorum, with
+// [errors.ErrUnsupported] as well: there, resign, and campaign with the new value.
 func (e *Election) Proclaim(ctx context.Context, term *Lease, value string) error {
 	k := &e.latch
 	if value != "" {

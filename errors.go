@@ -18,8 +18,8 @@ import (
 // What can go wrong, for errors.Is. The text of the error that a call returns also names the lock,
 // the server and what to do.
 var (
-	// ErrTaken says that another owner holds the lock. A try found it so; or the time to wait ran
-	// out, and the error also matches that of the context. It is a [*TakenError].
+	// ErrTaken says that another owner holds the lock. A try found it so, or a wait ran out of
+	// time: then it also matches the error of the context. It is a [*TakenError].
 	ErrTaken = fault.ErrTaken
 
 	ErrLineFull  = fault.ErrLineFull  // the lock is taken, and LockOptions.MaxWaiters wait for it already; it matches [ErrTaken], too
@@ -28,8 +28,8 @@ var (
 	// ErrDeadlock says that the caller would wait for itself. Its context is that of a lease on the
 	// same name, of a kind that cannot be entered again. Or it is that of a lease on another name,
 	// and each holder of the lock waits under the context of its own lease, in the end for the
-	// caller: goroutines of one client that lock two names in opposite order. A caller that does not
-	// pass the context on waits. [Client.Deadlocks] finds cycles between processes.
+	// caller, as when goroutines of one client lock two names in opposite order. Without the
+	// context of the lease, Lock just waits. [Client.Deadlocks] finds cycles between processes.
 	ErrDeadlock = fault.ErrDeadlock
 
 	ErrNotHeld = fault.ErrNotHeld // the lease is no longer held: released, handed on with [Lease.Detach], or lost, which is a [*LostError], too
@@ -42,7 +42,7 @@ var (
 	ErrNotReplicated = fault.ErrNotReplicated // fewer replicas acknowledged the acquisition than LockOptions.Replicas; the lock was given back
 	ErrWrongKind     = fault.ErrWrongKind     // the name is in use for something else, see [*KindError]; nothing was overwritten
 	ErrNotSet        = fault.ErrNotSet        // a [CountDownLatch] has no count: not set yet, expired, deleted, or lost with the server's data
-	ErrInvalid       = fault.ErrInvalid       // a name or an option was refused, as a rule before anything was sent
+	ErrInvalid       = fault.ErrInvalid       // a name or an option was refused, usually before anything was sent
 	ErrTooDeep       = fault.ErrTooDeep       // the owner of a [ReentrantMutex] may not enter more often, see its WithDepth; waiting does not help
 	ErrMaxHold       = fault.ErrMaxHold       // the lease reached LockOptions.MaxHold and is not extended any more
 	ErrDetached      = fault.ErrDetached      // this process gave the lease up for another, with [Lease.Detach]

@@ -17,11 +17,11 @@ import (
 //
 // Every attempt, which EventAttempt begins, ends in exactly one of EventGranted and EventFailed.
 // Every lease, which EventGranted begins, ends in exactly one of EventReleased, EventLost and
-// EventDetached. All these events have the Event.ID of the attempt. So attempts under way, and
-// leases held by this process, can be counted up and down. [docs/guarantees.md] has every case. In
-// these it is not obvious:
+// EventDetached. All these events have the Event.ID of the attempt. So a gauge can count attempts
+// under way, and leases held by this process. [docs/guarantees.md] has every case. These are less
+// obvious:
 //
-//   - An acquisition that is refused before the client sends anything tells no event: the name or
+//   - An acquisition that is refused before the client sends anything has no event: the name or
 //     an option is invalid, the context is done, the client is closed, or the caller holds the
 //     mutex itself. Nor does a grant that comes too late to be used: it is given back.
 //   - Only the first Release of a lease tells EventReleased, with Err if Redis did not confirm it.
@@ -29,26 +29,27 @@ import (
 //     [Mutex] is passed on to has an attempt and a lease. If one name fails, the attempts on other
 //     names that have begun fail with the same error, and leases on other names are released.
 //   - [RWMutex.Downgrade] is an attempt to read, and the end of the lease for writing.
-//   - A hook that panics is told of the end all the same: in EventFailed, or in EventReleased if it
+//   - A hook that panics is called for the end all the same: in EventFailed, or in EventReleased if it
 //     panicked at EventGranted.
 //   - A lease that the program neither releases nor loses has no end before Close, and a process
-//     that dies tells no end.
+//     that dies reports none.
 //
 // EventAttempt comes before all other events of an attempt, and EventGranted before all of its
-// lease. An event that the watchdog tells may come after the end that another goroutine tells.
+// lease. An event of the watchdog may come after the end that another goroutine reports.
 //
 // [docs/guarantees.md]: https://github.com/redlatch/redlatch/blob/main/docs/guarantees.md#events
 type EventType string
 
-// The types of events, in the order in which they happen, with the fields that they fill beside ID,
-// Kind, Mode, Name, Owner and TTL.
+// The types of events, in the order in which they happen, with the fields that they fill besides
+// ID, Kind, Mode, Name, Owner and TTL.
 const (
 	EventAttempt EventType = "attempt" // an acquisition begins
 	EventWait    EventType = "wait"    // the lock is taken, and the caller in line: once in an attempt at most. Waited, until then
 
 	// EventUnreachable says that a caller in line cannot reach Redis: requests for its place have
-	// failed for Options.RequestTimeout. It waits on. An attempt tells it once for each outage. Of
-	// goroutines that share a place in line, the one that stands there tells it. Waited, Err.
+	// failed for Options.RequestTimeout. It waits on. The event comes once for each attempt and
+	// outage. Of goroutines that share a place in line, only the one that stands there has it.
+	// Waited, Err.
 	EventUnreachable EventType = "unreachable"
 
 	EventReachable    EventType = "reachable"     // Redis answers again after EventUnreachable, before the attempt has ended. Waited
@@ -60,8 +61,8 @@ const (
 	EventLost         EventType = "lost"          // the lease is lost. Token, HeldFor, Reason, Err: the [*LostError]
 
 	// EventOutlived says that the lease is held and extended, though the context that was given to
-	// Lock is done. A lease tells it once, at the second extend after that, some 10s to 20s with a
-	// TTL of 30s. Token, HeldFor, Remaining; and Stack with [Options].TraceLeases.
+	// Lock is done. It comes once, at the second extend after that, some 10s to 20s with a TTL of
+	// 30s. Token, HeldFor, Remaining; and Stack with [Options].TraceLeases.
 	EventOutlived EventType = "outlived"
 
 	// EventForgotten says that no code can release the lease any more: the garbage collector found
@@ -215,7 +216,7 @@ func stackText(callers []uintptr) string {
 
 // JoinHooks returns a hook, for [Options.Hook], that calls each of these hooks in their order. It
 // leaves out those that are nil, and returns nil if all are. If a hook panics, the hooks after it
-// are called all the same, and then the panic goes on: the last one, if there were several.
+// are called all the same, and then the last of the panics goes on.
 func JoinHooks(hooks ...func(context.Context, Event)) func(context.Context, Event) {
 	hooks = slices.DeleteFunc(slices.Clone(hooks), func(h hook) bool { return h == nil })
 	if len(hooks) == 0 {

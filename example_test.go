@@ -36,7 +36,7 @@ func Example() {
 	defer client.Close()
 
 	err = client.Mutex("invoice:42").Do(ctx, func(ctx context.Context, lease *redlatch.Lease) error {
-		// One process at a time is here. If the lock is lost, ctx is cancelled.
+		// One process at a time is here. If the lock is lost, ctx is canceled.
 		fmt.Println("paying invoice 42")
 		return nil
 	})

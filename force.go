@@ -13,10 +13,10 @@ import (
 // ForceOptions say from which owner [Client.ForceRelease] or [Mutex.TakeByForce] takes a lock, and
 // why. The zero value takes it from all.
 type ForceOptions struct {
-	// Owner is the one holder to take the lock from, as [Holder] tells it; for a [ReentrantMutex]
-	// also the EntryOf of several entries. A call that names one can be repeated: it hits no later
-	// holder of another client. Goroutines that pass a [Mutex] on, and a client with
-	// LockOptions.Linger, keep the owner. Default all holders.
+	// Owner is the one holder to take the lock from, as [Holder] has it; for a [ReentrantMutex]
+	// also the EntryOf of several entries. A call with Owner can be repeated: it hits no later
+	// holder of another client. Goroutines that pass a [Mutex] on, and clients with
+	// LockOptions.Linger, reuse an owner. Default all holders.
 	Owner string
 
 	// Reason is told to the holder that loses the lock, and to operators that inspect the name
@@ -37,17 +37,18 @@ func (o ForceOptions) check() error {
 }
 
 // ForceRelease takes a lock away from one holder, or from all, lets in the waiters that are next in
-// line, and returns the lock as it was before. An old holder is told at once if this client has its
-// lease, or if its client listens for grants, as it does once it has waited in line (in a cluster,
-// for this name). Otherwise it finds out at its next extend, after a third of its TTL at most, or
+// line, and returns the lock as it was before. The old holder is told at once if its lease is of
+// this client, or of one that listens for grants, as a client does once it has waited in line (in a
+// cluster, for this name). Otherwise it finds out at its next extend, within a third of its TTL, or
 // with Renew off at its deadline; over a quorum its reason is then [LossGone]. The window of a
-// [Job] whose run has ended is opened, and so is a lock that is closed by LockOptions.MinHold alone.
+// [Job] whose run has ended is opened, and so is a lock that is closed by LockOptions.MinHold
+// alone.
 //
 // Redis remembers for an hour which process took the lock, when, from which owner and for what
-// reason: [Client.Inspect] tells it of the last time, and so does the holder's [LostError]. The
-// error matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was
-// changed. It matches [ErrInvalid] if an option was refused. It is a [*KindError] if the key holds
-// something that is no lock.
+// reason: [Client.Inspect] shows the last time, and so does the holder's [LostError]. The error
+// matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was changed. It
+// matches [ErrInvalid] if an option was refused. It is a [*KindError] if the key holds something
+// that is no lock.
 func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) (LockInfo, error) {
 	if err := o.check(); err != nil {
 		return LockInfo{}, err

@@ -69,9 +69,9 @@ type Holder struct {
 	Slot     int               // of a slot pool, from 0 on
 	Value    string            // of a leader
 
-	// EntryOf is the owner that entered a reentrant mutex. Holders with the same are its entries in
-	// Redis: as a rule one for each client, however often that has entered. [Client.Leases] tells
-	// each.
+	// EntryOf is the owner that entered a reentrant mutex. Holders with the same one are its
+	// entries in Redis: usually one for each client, however often that has entered.
+	// [Client.Leases] has each.
 	EntryOf string
 }
 
@@ -128,8 +128,8 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 // ListOptions narrow what [Client.List] visits. The zero value narrows nothing.
 type ListOptions struct {
 	// Pattern is matched against the whole name, without the prefix: * is any text, ? one
-	// character, [a-z] one of these, [^a-z] one of the others, and a backslash takes the meaning
-	// from the character behind it. "" is every name. Redis sifts by it.
+	// character, [a-z] one of these, [^a-z] one of the others, and a backslash escapes the
+	// character behind it. "" is every name. Redis does the matching.
 	Pattern string
 
 	// Progress, if set, is called after every thousandth key, with the number of keys so far that
@@ -137,13 +137,13 @@ type ListOptions struct {
 	Progress func(keys int)
 }
 
-// List visits every name under the prefix that has a holder, a waiter or a count, and those that
-// are in use for what is no lock, each as [Client.Inspect] tells it, in no order. It scans the
-// server's keys in steps, so a name that comes or goes during that may be missed. It ends at the
-// first error, which is as that of Inspect.
+// List visits every name under the prefix that has a holder, a waiter or a count, and every name
+// whose key is no lock, each as [Client.Inspect] has it, in no order. It scans the server's keys in
+// steps, so a name that comes or goes during that may be missed. It ends at the first error, which
+// is as that of Inspect.
 //
-// It costs one SCAN for a thousand keys of the server, whatever they are, two scripts for each name
-// in use, many in one batch, and one for each client that it meets. A pattern that is the name of
+// It costs one SCAN for each thousand keys of the server, of any kind, and, many to a batch, two
+// scripts for each name in use and one for each client that it meets. A pattern that is the name of
 // one lock costs no SCAN. Without a prefix it scans twice, and visits only names that Redis
 // remembers a token for or that have waiters, since every key of the server could be a lock.
 func (c *Client) List(ctx context.Context, o ListOptions) iter.Seq2[LockInfo, error] {
@@ -157,9 +157,9 @@ func (c *Client) List(ctx context.Context, o ListOptions) iter.Seq2[LockInfo, er
 	}
 }
 
-// Deadlock is a cycle of waiters, of which each waits for a lock that the next one keeps, and the
-// last one for a lock that the first one keeps. None of them gets its lock unless one gives up,
-// loses its lease, or has it taken by force.
+// Deadlock is a cycle of waiters: each waits for a lock that the next one holds, and the last one
+// for a lock that the first one holds. None of them gets its lock unless one gives up, loses its
+// lease, or has it taken by force.
 type Deadlock struct {
 	Waiters []Blocked // two or more, or one that waits for itself
 }
@@ -197,8 +197,8 @@ func (p Process) describe(client string) string {
 // cycle counts only if every holder of each lock in it is one of the waiters that cannot go on: a
 // free permit, a reader that does not wait, a foreign holder, one believed dead and a slot at rest
 // each break it. If a wait has a bound, the cycle ends with it. Within one client Lock refuses most
-// cycles at once: see [ErrDeadlock]. It costs the SCAN of [Client.List], and some scripts for each
-// client that has something noted and each name in a cycle. The error is as that of List.
+// cycles at once: see [ErrDeadlock]. It costs the SCAN of [Client.List], and a few scripts for each
+// client with notes and each name in a cycle. The error is as that of List.
 func (c *Client) Deadlocks(ctx context.Context) ([]Deadlock, error) {
 	cycles, err := c.engine.Survey.Deadlocks(ctx)
 	var all []Deadlock

@@ -17,10 +17,10 @@ import (
 // the clocks that start runs, such as half of the time between two runs.
 //
 // Every run that began uses its window up, however it ends: its function returned nil or an error
-// or panicked, or its process died. So let the function try again what can be tried again, while
-// the lease is held. For a job that must be started again after a failure, hold a [Mutex] and note
-// at the resource that the work is done. While the lease of a run is held, no other run begins,
-// also past the end of the window; LockOptions.MaxHold bounds a run that hangs.
+// or panicked, or its process died. So let the function itself retry what can be retried, while the
+// lease is held. For a job that must be started again after a failure, hold a [Mutex] and note at
+// the resource that the work is done. While the lease of a run is held, no other run begins, even
+// past the end of the window; LockOptions.MaxHold bounds a run that hangs.
 type Job struct {
 	noun
 	options JobOptions
@@ -45,16 +45,16 @@ func (c *Client) Job(name string, o JobOptions) *Job {
 	return j
 }
 
-// With returns the same job with the options that are not zero in o. MaxWait does not matter, since
+// With returns the same job with the options that are not zero in o. MaxWait has no effect, since a
 // Job never waits.
 func (j *Job) With(o LockOptions) *Job { return &Job{j.noun.with(o), j.options} }
 
-// Do runs f, unless another run goes on or the window of the last run is still closed. It reports
-// whether it ran f, and never waits. f gets the lease, and its context, which is done when the
-// lease is lost. If f did not run because of another run, the error is nil. If ctx was done before
-// f could begin, the error is that of ctx, and the window stays open. Otherwise the error is as
-// that of [Mutex.TryLock]. After [ErrUnreachable] the window may be closed until this client has told
-// Redis that f did not run, or, if its process ends first, until the window has passed.
+// Do runs f, unless another run is under way or the window of the last run is still closed. It
+// reports whether it ran f, and never waits. f gets the lease, and its context, which is done when
+// the lease is lost. If f did not run because of another run, the error is nil. If ctx was done
+// before f could begin, the error is that of ctx, and the window stays open. Otherwise the error is
+// as that of [Mutex.TryLock]. After [ErrUnreachable] the window may stay closed until this client
+// reaches Redis again, or until its end if the process ends first.
 //
 // If f ran, the window stays closed, and the error is that of f. As for [Mutex.Do], it also matches
 // [ErrNotHeld] if the lease was lost before f returned, and [ErrUnreachable] if Redis did not

@@ -14,7 +14,7 @@ import (
 // JournalType says what a [JournalEntry] tells. Programs may count by it: the values do not change.
 type JournalType string
 
-// What the journal tells, with the fields that are filled beside ID, At, Name, Kind, Client and
+// What the journal tells, with the fields that are filled besides ID, At, Name, Kind, Client and
 // Process.
 const (
 	JournalLost     JournalType = "lost"     // a lease was lost: Owner, Token, Labels, Reason, Text, Held
@@ -28,9 +28,9 @@ const (
 	JournalLeader   JournalType = "leader"   // there is a new leader: Owner, Token, Labels, Value
 )
 
-// JournalEntry is one thing that happened to a lock, as the client that it happened to noted it.
-// Fields that do not apply are zero. All texts are what other programs wrote into Redis: show them
-// as data, control characters escaped.
+// JournalEntry is one thing that happened to a lock, as its client noted it. Fields that do not
+// apply are zero. All texts are what other programs wrote into Redis: show them as data, control
+// characters escaped.
 type JournalEntry struct {
 	ID        string    // of the entry; no other has the same
 	At        time.Time // by the server's clock, as far as the client's tells how long ago it was
@@ -52,18 +52,19 @@ type JournalEntry struct {
 	Dropped   int           // how many entries of this client are missing before this one
 }
 
-// JournalQuery narrows what [Client.Journal] tells. The zero value narrows nothing.
+// JournalQuery narrows what [Client.Journal] returns. The zero value narrows nothing.
 type JournalQuery struct {
 	Pattern string    // for the name of the lock, as in [ListOptions]; "" is every name
 	Since   time.Time // leaves out what was noted before
-	Last    int       // leaves out all except the newest so many that match; 0 for all
-	Follow  bool      // goes on with later entries until ctx is done: asks Redis once a second, also while Redis does not answer
+	Last    int       // keeps only so many of the newest that match; 0 for all
+	Follow  bool      // goes on with later entries until ctx is done: asks Redis once a second, even while Redis does not answer
 }
 
-// Journal tells what clients noted of their locks, oldest first: all without JournalOptions.Off. It
+// Journal returns what clients without JournalOptions.Off noted of their locks, oldest first. It
 // ends at the first error, which matches [ErrUnreachable], [ErrInvalid] or [ErrClosed]; if ctx is
-// done, with the error of ctx. On a quorum it reads the nodes that answer, which must be a majority.
-// It costs one script for 500 entries that are kept, newest first until Last are found that match.
+// done, with the error of ctx. On a quorum it reads the nodes that answer, which must be a
+// majority. It costs one script for each 500 entries in the journal, read newest first until Last
+// have matched.
 func (c *Client) Journal(ctx context.Context, q JournalQuery) iter.Seq2[JournalEntry, error] {
 	return func(yield func(JournalEntry, error) bool) {
 		r := journal.Reader{Pattern: cmp.Or(q.Pattern, "*"), Since: q.Since, Last: q.Last, Follow: q.Follow}

@@ -14,18 +14,17 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// Lease is one acquisition of a lock: what you hold, as opposed to what you can hold. It is safe
-// for concurrent use.
+// Lease is one acquisition of a lock. It is safe for concurrent use.
 //
 // A lease is held until it is released or lost, or handed on by [Lease.Detach]. It is lost when its
 // deadline passes without an extend that Redis confirmed, or as soon as Redis says that it is gone.
-// The deadline is the lock's TTL after the moment *before* the last confirmed request was sent,
-// less a hundredth of the TTL and 2ms for clocks that differ. Until the first extend of a lease
-// that was handed over, it is three Options.Heartbeat after that moment if the TTL is longer. Time
-// is measured by the monotonic and by the wall clock, and the one that went further counts. So this
-// process gives the lease up before Redis does. Between the last check and the write, a process can
-// still be suspended for any length of time: pass [Lease.Token] along with every write, and let the
-// resource refuse tokens older than the newest it has seen.
+// The deadline is the TTL after the last confirmed request, counted from *before* it was sent, less
+// a hundredth of the TTL and 2ms for clocks that differ. Of a lease that was handed over, it is
+// three Options.Heartbeat after that moment at most, until the first extend. Time is measured by
+// the monotonic and by the wall clock, and the one that went further counts. So this process gives
+// the lease up before Redis does. Between the last check and the write, a process can still be
+// suspended for any length of time: pass [Lease.Token] along with every write, and let the resource
+// refuse tokens older than the newest it has seen.
 type Lease struct{ core *lease.Lease }
 
 // Name is the name of the lock.
@@ -43,9 +42,9 @@ func (l *Lease) Owner() string { return l.core.TellOwner() }
 // released or detached, and the cause of the context that was given to Lock otherwise.
 //
 // Its Err answers by the clock: once the deadline has passed, it is not nil, and Done is closed.
-// Done alone, and contexts made from this one, need the client's schedule, which a process that
-// computes on all its threads can delay for tens of milliseconds. Before a step that must not
-// overlap, ask Err of this context, or [Lease.Ensure].
+// Done alone, and contexts made from this one, need the client's timer, which a process that is
+// busy on all its threads can delay for tens of milliseconds. Before a step that must not overlap,
+// ask Err of this context, or [Lease.Ensure].
 func (l *Lease) Context() context.Context { return l.core.Context() }
 
 // Token returns the fencing token of this acquisition, which is larger than that of every earlier
@@ -80,38 +79,39 @@ func (l *Lease) Err() error { return l.core.Err() }
 func (l *Lease) Ensure(ctx context.Context, d time.Duration) error { return l.core.Ensure(ctx, d) }
 
 // Extend gives the lease its full TTL again, counted from before the request. The watchdog does so
-// unasked; a program needs it with LockOptions.Renew set to [Off]. See [Lease.ExtendTo] for another
-// length. If the lease is no longer held, or Redis says so now, the error matches [ErrNotHeld]. If
-// Redis does not answer, it matches [ErrUnreachable], and the lease is held until its old deadline.
-// If the lease has reached its MaxHold, it is not extended, and the error matches [ErrMaxHold].
+// by itself; a program needs it with LockOptions.Renew set to [Off]. See [Lease.ExtendTo] for
+// another length. If the lease is no longer held, or Redis says so now, the error matches
+// [ErrNotHeld]. If Redis does not answer, it matches [ErrUnreachable], and the lease is held until
+// its old deadline. If the lease has reached its MaxHold, it is not extended, and the error matches
+// [ErrMaxHold].
 func (l *Lease) Extend(ctx context.Context) error { return l.core.Extend(ctx) }
 
-// ExtendTo has the lease last for d from now, also where that is longer than LockOptions.TTL: for a
+// ExtendTo makes the lease last for d from now, even if that is longer than LockOptions.TTL: for a
 // step during which Redis may be out of reach, or with LockOptions.Renew set to [Off]. d is 1ms to
 // 24h. The deadline counts from before the request was sent, less a hundredth of d and 2ms.
 // ExtendTo never shortens a lease: if more than d is left, it sends nothing and returns nil. Nor do
 // Extend and the watchdog, which still asks at a third of the TTL, and so finds out that the lease
 // was deleted or taken by force. A process that is killed keeps the lock for as long as d. The
 // lease is not passed on to another goroutine. [Lease.Detach] leaves its length as it is;
-// [Client.Adopt] sets the TTL of its options, also if that is shorter.
+// [Client.Adopt] sets the TTL of its options, even if that is shorter.
 //
 // The error is as that of [Lease.Extend]. It matches [ErrMaxHold] if d is longer than the TTL and
-// reaches beyond LockOptions.MaxHold, and [ErrInvalid] if d cannot be. Over a quorum, more than the
-// TTL is refused with ErrInvalid and errors.ErrUnsupported.
+// reaches beyond LockOptions.MaxHold, and [ErrInvalid] for any other d. Over a quorum, more than
+// the TTL is refused with ErrInvalid and errors.ErrUnsupported.
 func (l *Lease) ExtendTo(ctx context.Context, d time.Duration) error { return l.core.ExtendTo(ctx, d) }
 
 // Release gives the lock up and lets in the waiter that is next in line, but not before
 // LockOptions.MinHold has passed. The lease's context is done before the request is sent, so finish
-// the work first. Release waits for an Extend that is under way, and then for
-// Options.RequestTimeout and a third of it at most.
-// It goes on when ctx is done, since a lock that stays behind keeps all others waiting.
+// the work first. Release waits for an Extend that is under way, and then for 4/3 of
+// Options.RequestTimeout at most. It goes on when ctx is done, since a lock that stays behind keeps
+// all others waiting.
 //
-// It returns nil if the lease was released, also by an earlier call, or was handed on with
+// It returns nil if the lease was released, even by an earlier call, or was handed on with
 // [Lease.Detach]. It returns the [*LostError] if the lease had been lost: the work may then have
-// overlapped with that of the next holder. If Redis does not answer, or refuses writes for want of
-// space, the error matches [ErrUnreachable]. The client then goes on trying in the background,
-// until Redis has said twice that the lease is released, the TTL has passed or the client is
-// closed. Release may also be called again.
+// overlapped with that of the next holder. If Redis does not answer, or has no space for writes,
+// the error matches [ErrUnreachable]. The client then goes on trying in the background, until Redis
+// has said twice that the lease is released, the TTL has passed or the client is closed. Release
+// may also be called again.
 func (l *Lease) Release(ctx context.Context) error { return l.core.Release(ctx) }
 
 // Detach ends the lease in this process without releasing it, and returns a text that names it. The
@@ -123,10 +123,10 @@ func (l *Lease) Release(ctx context.Context) error { return l.core.Release(ctx) 
 //
 // Detach sends a [Lease.Extend] first. If that fails, so does Detach, with the same error, and the
 // lease is lost, or still held: in jeopardy, unless it has reached its MaxHold. Call Detach again,
-// or Release. There is one exception: if the acquisition had to be sent twice, the lease gets
-// another owner after that, and if that request gets no answer, the lease has ended, and is
-// released in the background. An entry of a [ReentrantMutex] beside others of its client enters
-// Redis by itself first, and the error matches [ErrTaken] if another owner is inside by then.
+// or Release. There is one exception: after an acquisition that was sent twice, a second request
+// changes the owner. If that gets no answer, the lease has ended, and is released in the
+// background. An entry of a [ReentrantMutex] that shares its client's place in Redis first enters
+// by itself, and the error matches [ErrTaken] if another owner is inside by then.
 //
 // The text is one printable word without quotes or blanks, some 150 bytes and at most 4096, safe in
 // a file, an environment variable or on a command line. Keep it as you would a key: a program that
@@ -144,11 +144,11 @@ func (l *Lease) Detach(ctx context.Context) (text string, err error) {
 // process: at once if one waits already. It is for long work that can stop at a good place, and
 // then release the lock. The lease goes on for as long as the holder likes, and the channel stays
 // closed when the waiter gives up. All calls return the same channel, which over a quorum is never
-// closed. The end of the lease does not close it: wait for the lease's context beside it.
+// closed. The end of the lease does not close it: wait for the lease's context as well.
 //
-// The first call sends a request in the background, and so does each extend after it. Redis pushes
-// the word to a client that can listen. Where it cannot, or the word was lost, the next extend
-// finds the waiter. Of several leases on one semaphore, all that have asked are told.
+// The first call sends a request in the background, and so does each extend after it. Redis
+// notifies a client that can listen. If it cannot, or the message is lost, the next extend finds
+// the waiter. Of several leases on one semaphore, all that have asked are told.
 func (l *Lease) Wanted() <-chan struct{} { return l.core.Wanted() }
 
 // Permits returns how many permits of a [Semaphore] the lease has. It returns 0 for a lease of

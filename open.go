@@ -25,7 +25,7 @@ import (
 // Parameters may follow a question mark: dial_timeout and write_timeout; with TLS the PEM files ca,
 // cert and key, and server_name; with Sentinel, sentinel_username and sentinel_password. The error
 // matches [ErrInvalid] if the URL or an option makes no sense, and [ErrUnreachable] if the server
-// cannot be reached, also before the deadline of ctx; it is the server's own if it refused the user
+// cannot be reached, even before the deadline of ctx; it is the server's own if it refused the user
 // or the password. No error shows the password.
 func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	o, err := o.withDefaults()
@@ -90,23 +90,23 @@ const (
 )
 
 // OpenQuorum connects to independent Redis servers, at least three, and returns a client whose
-// locks are held by a majority of them (Redlock): so a lock survives the loss of the others, with
-// its data. The URLs are those of [Open], each of another server; the servers must not replicate
+// locks are held by a majority of them (Redlock): so a lock survives the loss of the others and
+// their data. The URLs are those of [Open], each of another server; the servers must not replicate
 // each other. An odd number is best: four survive the loss of one, like three. It returns when a
 // majority has answered, or ctx is done. Errors are as those of Open: [ErrUnreachable] if most
 // nodes cannot be reached.
 //
-// [Mutex], [MultiMutex], [Election], [Job] and [SlotPool] work as on one server, with fencing tokens that only
-// grow. The other kinds are refused with an error that matches [ErrInvalid] and
+// [Mutex], [MultiMutex], [Election], [Job] and [SlotPool] work as on one server, with fencing
+// tokens that only grow. The other kinds are refused with an error that matches [ErrInvalid] and
 // [errors.ErrUnsupported]. An acquisition takes one or two round trips, to all nodes at once; a
-// waiter is told when it is worth trying, and is mostly, not always, served in turn.
+// waiter is told when to try, and is usually, not always, served in turn.
 //
 // [ErrTaken] says that a majority of the nodes voted, and not for the caller: another owner has a
-// majority, or several attempts tie, which TryLock tries again for Options.RequestTimeout.
-// ErrUnreachable says that no majority voted, even if every node that did vote refused: no client
-// can then tell a holder from an attempt that is about to fail. A wait that runs out of time
-// returns the error of its context with that of the last round that came to an end. The text of
-// each error tells how every node stood, and why.
+// majority, or attempts tie; TryLock retries a tie for Options.RequestTimeout. ErrUnreachable says
+// that no majority voted, even if every node that did vote refused: no client can then tell a
+// holder from an attempt that is about to fail. A wait that runs out of time returns the error of
+// its context and that of the last complete round. The text of each error says how every node
+// stood, and why.
 //
 // A node that was restarted, or whose data was deleted, votes again when it has rested for the
 // longest TTL ever used for that kind of lock (with the quarantine of a slot, or the window of a

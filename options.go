@@ -31,7 +31,7 @@ type Options struct {
 
 	// Heartbeat is how often a client with waiting goroutines says that it is alive and repairs
 	// what was lost: once in this time, give or take a tenth, for each name it waits for, and more
-	// often while it cannot listen. So much does a lost message cost a waiter. 50ms to 1m. Default
+	// often while it cannot listen. A lost message costs a waiter that long. 50ms to 1m. Default
 	// 5s.
 	Heartbeat time.Duration
 
@@ -77,8 +77,8 @@ type Options struct {
 	TraceLeases bool
 
 	// WrapConn returns the connection to use instead of one that [Open] or [OpenQuorum] made, such
-	// as one of [conn.Observe], which measures requests. It must pass on what the connection can do
-	// beside: see [conn.Replicated] and [conn.Sharded]. [New] and [NewQuorum] do not call it.
+	// as one of [conn.Observe], which measures requests. It must pass on what else the connection
+	// can do: see [conn.Replicated] and [conn.Sharded]. [New] and [NewQuorum] do not call it.
 	// Default none.
 	WrapConn func(conn.Conn) conn.Conn
 
@@ -88,15 +88,15 @@ type Options struct {
 	TLS     *tls.Config       // for rediss:// URLs: root and client certificates; default the system's roots
 }
 
-// NoPrefix is for [Options].Prefix: a mutex then sits at the bare name, as those of redsync and
-// bsm/redislock do, and excludes with them. No key can have this text.
+// NoPrefix is for [Options].Prefix: a mutex then sits at the bare name, like those of redsync and
+// bsm/redislock, and they exclude each other. No key can have this text.
 const NoPrefix = "\x00"
 
 // JournalOptions say how a client notes in Redis what happened to its locks that an operator may
-// ask for later: see [JournalType]. [Client.Journal] and `redlatch log` read it.
+// ask about later: see [JournalType]. [Client.Journal] and `redlatch log` read it.
 //
 // A plain acquisition is never noted, so while nothing goes wrong the journal costs no request. An
-// entry takes about 400 bytes; those of a tenth of a second go in one command, in the background. A
+// entry takes about 400 bytes; those of a tenth of a second share a command, in the background. A
 // client notes every loss and all that it takes by force, and of each other type ten entries a
 // minute. While Redis does not take them, 256 wait, and the next entry that is written tells how
 // many were dropped. All clients with the same Options.Prefix write one stream, {prefix +
@@ -124,8 +124,8 @@ const (
 // the default of the client for one lock.
 const None = -1
 
-// LockOptions say how a lock is held and how it is waited for. A zero field takes the default: that
-// of the client for a lock, and that named here for a client. [None], [On] and [Off] say otherwise.
+// LockOptions say how a lock is held and how it is waited for. A zero field takes the default: in
+// With that of the client, in Options.Lock that named here. [None], [On] and [Off] override it.
 type LockOptions struct {
 	// TTL is how long the lock outlives a holder that crashed. 100ms to 24h. Default 30s.
 	TTL time.Duration
@@ -140,16 +140,15 @@ type LockOptions struct {
 	// lock within another TTL. Default no bound.
 	MaxHold time.Duration
 
-	// MinHold is how long the lock stays closed at least, from its acquisition on and by the
-	// server's clock: after an earlier release no other gets in. So it bounds how often something
-	// begins: once in that time, or n times with a permit each of a semaphore of n. 1ms to 24h.
-	// Default none. Not on a quorum, nor for a [SlotPool] or a [Job]. Each goroutine has its own
-	// place in line.
+	// MinHold is how long, at least, the lock stays closed after its acquisition, by the server's
+	// clock: an earlier release lets no other in. So work begins at most once in that time, or n
+	// times with one permit each of a semaphore of n. 1ms to 24h. Default none. Not on a quorum,
+	// nor for a [SlotPool] or a [Job]. Each goroutine has its own place in line.
 	//
 	//   - Only a release keeps the lock closed. After a crash or a loss it opens when the lease
 	//     ends, perhaps before MinHold has passed; [Client.ForceRelease] opens it at once.
-	//   - A [ReentrantMutex] counts from its first entry, and closes to its last owner, too.
-	//   - The MinHold of a reader keeps writers out of a [RWMutex], that of a writer also readers.
+	//   - A [ReentrantMutex] counts from its first entry, and shuts out its own last owner, too.
+	//   - The MinHold of a reader keeps writers out of an [RWMutex], that of a writer all others.
 	//   - A [MultiMutex] that does not get all of its names leaves none of them closed.
 	MinHold time.Duration
 
@@ -160,7 +159,7 @@ type LockOptions struct {
 	// [Off], the next acquisition extends it first if a tenth of its TTL has passed. Default none.
 	// Not on a quorum, nor with StrictOrder, MinHold, Replicas, Announce or Yield.
 	//
-	//   - Contexts, events and tokens are as without Linger. Among readers, tokens tell no order.
+	//   - Contexts, events and tokens are as without Linger. Tokens of readers are in no order.
 	//   - An [RWMutex] that is kept for reading lets other readers in, and a writer when all
 	//     clients have given it back.
 	//   - A client that waits asks for the lock, and gets it at once or with the next release: a
@@ -169,21 +168,21 @@ type LockOptions struct {
 	//   - A try of another client asks, too. It fails with [ErrTaken] if the lock is in use, or if
 	//     the client that keeps it does not answer within 100ms or six round trips, and within a
 	//     third of Options.RequestTimeout.
-	//   - A process that dies while it keeps a lock costs the others what a holder that dies costs.
+	//   - A process that dies while it keeps a lock costs the others as much as a dead holder.
 	//   - A client keeps nothing once its subscription is lost, it hears of a force, or it is closed.
 	//     If another client asks before three acquisitions have used what was kept, the next ones
 	//     are not kept, up to 64 in a row. A client finds out late that a lock is gone from Redis:
 	//     see "Tokens" in docs/guarantees.md.
 	//   - Other libraries and clients with another Options.Prefix cannot ask, and wait until Linger
 	//     has passed. Until then another kind of lock of that name is refused.
-	//   - [Holder].Kept tells that the program is not inside, once that has been so for a second.
+	//   - [Holder].Kept is set once the lock has been kept, and not in use, for a second.
 	Linger time.Duration
 
 	// Replicas is how many replicas must acknowledge an acquisition (WAIT). If fewer do within a
 	// third of Options.RequestTimeout, it is given back and the error matches [ErrNotReplicated].
 	// It costs another round trip, and if Redis does not answer that, another RequestTimeout for a
-	// waiter. A try of one name ends within 4/3 of RequestTimeout. Replicas make the loss of a lock in a
-	// failover less likely, and do not exclude it: another replica may be promoted. Default 0.
+	// waiter. A try of one name ends within 4/3 of RequestTimeout. Replicas make the loss of a lock
+	// in a failover less likely, not impossible: another replica may be promoted. Default 0.
 	Replicas int
 
 	// MaxWait bounds the time that Lock waits in line. A deadline of Lock's context bounds the
@@ -202,13 +201,13 @@ type LockOptions struct {
 	MaxWaiters int
 
 	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all
-	// processes. By default those of one [Client] stand there as one, and in its turn each that was
-	// waiting then has the mutex, 128 at most: many times as fast within a process, and fair
-	// between processes, but not first come, first served among all goroutines. Goroutines whose
-	// TTL, MaxHold, Renew, Replicas or Announce differ stand in line by themselves. Default Off.
+	// processes. By default those of one [Client] share one place, and its turn serves all that
+	// wait when it begins, 128 at most: faster within a process, and fair between processes, but
+	// not first come, first served among all goroutines. Goroutines whose TTL, MaxHold, Renew,
+	// Replicas or Announce differ stand in line by themselves. Default Off.
 	StrictOrder Switch
 
-	// Announce has a release that leaves the lock free tell waiters of another library, as that
+	// Announce makes a release that leaves the lock free notify waiters of another library, as that
 	// library does. It is for one [Mutex] or [ReentrantMutex] that the library shares: give it to
 	// With, in every program that uses the lock. Package compat makes it. Default none. Not on a
 	// quorum, with MinHold, or as a default of the client.
@@ -221,7 +220,7 @@ type LockOptions struct {
 	//     waiters of the other library are not told, and the release is valid all the same.
 	Announce Announce
 
-	// Yield bounds how long waiters of redlatch keep those of other libraries out. Default never:
+	// Yield bounds how long waiters of redlatch keep those of other libraries out. Default none:
 	// they get in when the line is empty. It is for a [Mutex] or [ReentrantMutex]; not on a quorum,
 	// or with MinHold. Each goroutine has its own place in line.
 	//
@@ -234,9 +233,9 @@ type LockOptions struct {
 	// FenceKey is the key in which another library counts its fencing tokens, so that its tokens
 	// and those of redlatch are in one order. It must be in the hash slot of the lock. It is for a
 	// [ReentrantMutex] that the library shares; see package compat. All programs of redlatch that
-	// lock the name must give the same key. Default a key of redlatch. redlatch leaves the expiry of
-	// the key as it is, and makes one without expiry for each name if there is none, as RFencedLock
-	// does. [Client.Inspect] does not know it and tells no tokens.
+	// lock the name must give the same key. Default a key of redlatch. redlatch leaves the expiry
+	// of the key as it is, and makes one without expiry for a name that has none, as RFencedLock
+	// does. [Client.Inspect] does not read it and shows no tokens.
 	FenceKey string
 }
 

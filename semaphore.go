@@ -37,8 +37,8 @@ func (s *Semaphore) Acquire(ctx context.Context, k int64) (*Lease, error) {
 	return s.acquire(ctx, k, true)
 }
 
-// TryAcquire takes k permits if they are free and no waiter is in line. It never waits: otherwise
-// the error matches [ErrExhausted] and [ErrTaken]. All else is as for [Semaphore.Acquire].
+// TryAcquire takes k permits if they are free and no waiter is in line. Otherwise the error matches
+// [ErrExhausted] and [ErrTaken]; it never waits. All else is as for [Semaphore.Acquire].
 func (s *Semaphore) TryAcquire(ctx context.Context, k int64) (*Lease, error) {
 	return s.acquire(ctx, k, false)
 }

@@ -46,7 +46,7 @@ func (m *Marks) Check(name string, token int64) error {
 // returns. Writes with one token may run together. The first write with a newer token waits until
 // those with older tokens have returned, so an old write never comes after it.
 //
-// So that no write waits for long, the context of write is cancelled when a newer token comes, with
+// So that no write waits for long, the context of write is canceled when a newer token comes, with
 // a [*StaleError] as its cause. If ctx is done while Do waits, write is not called and the error
 // matches that of ctx; the token is remembered all the same.
 func (m *Marks) Do(ctx context.Context, name string, token int64, write func(context.Context) error) error {

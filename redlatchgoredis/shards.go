@@ -110,14 +110,14 @@ func (l *line) Subscribe(channel string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked = append(l.asked, channel)
-	return failure(context.Background(), l.pubsub.SSubscribe(cancelled, channel))
+	return failure(context.Background(), l.pubsub.SSubscribe(canceled, channel))
 }
 
 // Unsubscribe implements [trunk.Line].
 func (l *line) Unsubscribe(channel string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.pubsub.SUnsubscribe(cancelled, channel)
+	return l.pubsub.SUnsubscribe(canceled, channel)
 }
 
 // Close implements [trunk.Line].
@@ -129,7 +129,7 @@ func (l *line) Close() {
 // listen receives until the connection is lost or closed.
 func (l *line) listen() {
 	for {
-		received, err := l.pubsub.Receive(cancelled)
+		received, err := l.pubsub.Receive(canceled)
 		l.heard.Store(true)
 		switch received := received.(type) {
 		case *redis.Subscription:
@@ -193,7 +193,7 @@ func (l *line) check() {
 		}
 		err := errSilent
 		if l.heard.Swap(false) {
-			err = l.pubsub.Ping(cancelled)
+			err = l.pubsub.Ping(canceled)
 		}
 		if err != nil {
 			l.trunk.Lost(failure(context.Background(), err))

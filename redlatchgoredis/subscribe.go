@@ -19,10 +19,10 @@ const checkEvery = 5 * time.Second
 
 var errSilent = errors.New("the server does not answer")
 
-// cancelled is what a subscription reads under. Reading takes no notice of its context, but
+// canceled is what a subscription reads under. Reading takes no notice of its context, but
 // go-redis answers a lost connection by dialing and subscribing anew, in silence and with a lock
-// held that Close needs. Under a cancelled context that fails at once.
-var cancelled = func() context.Context {
+// held that Close needs. Under a canceled context that fails at once.
+var canceled = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
@@ -106,7 +106,7 @@ func (s *subscription) listen() error {
 	for {
 		// It is tempting to do without check and use ReceiveTimeout. But a time limit that passes
 		// in the middle of a message leaves the rest of it to be read as something else.
-		received, err := s.pubsub.Receive(cancelled)
+		received, err := s.pubsub.Receive(canceled)
 		if err != nil {
 			return err
 		}
@@ -131,5 +131,5 @@ func (s *subscription) check() error {
 	if !s.heard.Swap(false) {
 		return errSilent
 	}
-	return s.pubsub.Ping(cancelled)
+	return s.pubsub.Ping(canceled)
 }

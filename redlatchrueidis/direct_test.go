@@ -150,11 +150,11 @@ func TestDirectLooksWhileThereAreRequests(t *testing.T) {
 	first, second := d.begin(ctx, nil), d.begin(t.Context(), nil)
 	cancel()
 	<-first.Done()
-	check.That(t, first.Err() == context.Canceled && second.Err() == nil, "Err = %v and %v, want that the first is cancelled", first.Err(), second.Err())
+	check.That(t, first.Err() == context.Canceled && second.Err() == nil, "Err = %v and %v, want that the first is canceled", first.Err(), second.Err())
 	d.end(first)
 	d.end(second)
 	if again := d.begin(t.Context(), nil); again == first || again.Err() != nil {
-		t.Error("a request that was cancelled is used again")
+		t.Error("a request that was canceled is used again")
 	} else {
 		d.end(again)
 	}

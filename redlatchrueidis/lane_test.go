@@ -232,7 +232,7 @@ func TestLaneOfANodeThatLeft(t *testing.T) {
 	check.That(t, c.direct.nodes[left.Addr()] == nil, "the node that left is not forgotten")
 }
 
-// TestLaneIsGivenUp: a server hangs. The caller in the lane is back when its context is cancelled,
+// TestLaneIsGivenUp: a server hangs. The caller in the lane is back when its context is canceled,
 // or has passed its deadline. The lane is dialed again, and answers when the server does.
 func TestLaneIsGivenUp(t *testing.T) {
 	t.Parallel()

@@ -33,13 +33,13 @@ var requests = []struct {
 
 func (s suite) doneContextFailsAtOnce(t *testing.T) {
 	_, c := s.start(t)
-	cancelled, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	expired, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	for _, r := range requests {
 		promptly(t, r.name, func() {
-			check.Error(t, r.name+" with a cancelled context", r.do(cancelled, c), context.Canceled)
+			check.Error(t, r.name+" with a canceled context", r.do(canceled, c), context.Canceled)
 			check.Error(t, r.name+" with an expired context", r.do(expired, c), context.DeadlineExceeded)
 		})
 	}
@@ -68,11 +68,11 @@ func wantNobodyHeld(t *testing.T, server *redistest.Server, c conn.Conn) {
 		deadline, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		wantEndWithContext(t, r.name+" with a deadline", deadline, func(ctx context.Context) error { return r.do(ctx, c) })
 		stop()
-		// A deadline far away must not hide that the context is cancelled.
-		for what, parent := range map[string]context.Context{"cancelled": t.Context(), "cancelled before its deadline": within(t, time.Hour)} {
-			cancelled, cancel := context.WithCancel(parent)
+		// A deadline far away must not hide that the context is canceled.
+		for what, parent := range map[string]context.Context{"canceled": t.Context(), "canceled before its deadline": within(t, time.Hour)} {
+			canceled, cancel := context.WithCancel(parent)
 			time.AfterFunc(50*time.Millisecond, cancel)
-			wantEndWithContext(t, r.name+" "+what, cancelled, func(ctx context.Context) error { return r.do(ctx, c) })
+			wantEndWithContext(t, r.name+" "+what, canceled, func(ctx context.Context) error { return r.do(ctx, c) })
 		}
 	}
 	server.Resume()

@@ -179,7 +179,7 @@ func (s suite) subscribeEndsWithItsContext(t *testing.T) {
 		check.Error(t, "Subscribe", c.Subscribe(ctx, "channel", func() {}, func(string) {}), context.DeadlineExceeded)
 	})
 	l := heard(t, c.Subscribe, "channel")
-	promptly(t, "a cancelled subscription", func() {
+	promptly(t, "a canceled subscription", func() {
 		l.stop()
 		check.Error(t, "Subscribe", l.end(prompt), context.Canceled)
 	})
@@ -249,7 +249,7 @@ func (s suite) subscribeNoticesAFrozenServer(t *testing.T) {
 	l := heard(t, c.Subscribe, "channel")
 	given := heard(t, c.Subscribe, "given up")
 	server.Pause()
-	promptly(t, "a cancelled subscription to a frozen server", func() {
+	promptly(t, "a canceled subscription to a frozen server", func() {
 		given.stop()
 		check.Error(t, "Subscribe", given.end(prompt), context.Canceled)
 	})

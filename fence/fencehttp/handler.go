@@ -32,7 +32,7 @@ type Guard interface {
 // refused: a fresh token of one lock says nothing about what another protects.
 //
 // Requests with one token may run together; the first with a newer token waits until they have
-// returned. They do not keep it waiting for long: their context is cancelled, with a
+// returned. They do not keep it waiting for long: their context is canceled, with a
 // [*fence.StaleError] as its cause, and reading their body fails, so that a client that was
 // suspended while it sent one holds up no other.
 func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.Handler {

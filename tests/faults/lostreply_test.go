@@ -71,7 +71,7 @@ func TestLostRequestsOfAWait(t *testing.T) {
 
 // TestLostRequestsOfACallerWhoGivesUp: what a wait left in line, or was granted at the last moment,
 // is cleaned up, also if those requests meet a mishap. (redis/rueidis#1010 leaks a lock when a call is
-// cancelled; spring-integration#9412 believed it had acquired.)
+// canceled; spring-integration#9412 believed it had acquired.)
 func TestLostRequestsOfACallerWhoGivesUp(t *testing.T) {
 	trial.EachSubject(t, func(rs *trial.Trials, p trial.Subject) {
 		for _, m := range trial.Mishaps() {

@@ -203,7 +203,7 @@ func TestHookMayUseTheLease(t *testing.T) {
 	})
 }
 
-// TestReleaseHeedsNoContext: an unlock was skipped when its context was cancelled (ncps#913,
+// TestReleaseHeedsNoContext: an unlock was skipped when its context was canceled (ncps#913,
 // authgear-server#5721).
 func TestReleaseHeedsNoContext(t *testing.T) {
 	t.Parallel()
@@ -212,7 +212,7 @@ func TestReleaseHeedsNoContext(t *testing.T) {
 	l := check.Value(locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a").Lock(ctx)).OK(t)
 	cancel()
 	if l.Context().Err() == nil || !l.Held() {
-		t.Errorf("after its parent was cancelled: Context %v, Held %v, want it done, and the lock held", l.Context().Err(), l.Held())
+		t.Errorf("after its parent was canceled: Context %v, Held %v, want it done, and the lock held", l.Context().Err(), l.Held())
 	}
 	check.Nil(t, "Release", l.Release(ctx))
 	check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "the lock is still there")

@@ -132,9 +132,9 @@ func detached(t *testing.T, c *redlatch.Client, kind string) (text string) {
 func TestAdoptThatFails(t *testing.T) {
 	t.Parallel()
 	c := trial.NewCourse(t, 1)
-	cancelled := wire.Mishap{Name: "cancelled", Runs: true, Cancels: true, Answers: true}
+	canceled := wire.Mishap{Name: "canceled", Runs: true, Cancels: true, Answers: true}
 	for _, kind := range append(kindtest.Kinds(), "job") {
-		for _, m := range []wire.Mishap{wire.Unheard, cancelled} {
+		for _, m := range []wire.Mishap{wire.Unheard, canceled} {
 			what := kind + ", " + m.Name
 			o, want := trial.Losing(), redlatch.ErrUnreachable
 			if m.Cancels {

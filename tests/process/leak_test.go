@@ -31,10 +31,10 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	for _, name := range []string{"a", "b", "{tagged}:c"} {
 		held := locktest.Lock(t, clients[0].Mutex(name))
 		ctx, cancel := context.WithCancel(t.Context())
-		cancelled, served := help.GoLock(ctx, clients[1].Mutex(name)), help.GoLock(t.Context(), clients[2].Mutex(name))
+		canceled, served := help.GoLock(ctx, clients[1].Mutex(name)), help.GoLock(t.Context(), clients[2].Mutex(name))
 		locktest.Eventually(t, "two are in line", func() bool { return help.Waiting(t, clients[0], name) == 2 })
 		cancel()
-		help.AwaitError(t, cancelled)
+		help.AwaitError(t, canceled)
 		locktest.Release(t, held)
 		locktest.Release(t, help.Await(t, served))
 	}

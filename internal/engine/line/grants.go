@@ -13,7 +13,7 @@ func (ln *Line) Granted(owner string, token int64, detail string) bool {
 		return true
 	}
 	// It is tempting to give back every grant without a waiter. But a poll, or the acquire itself,
-	// may have told this grant first, and then a lease is in use. Only a cancelled waiter's grant
+	// may have told this grant first, and then a lease is in use. Only a canceled waiter's grant
 	// is given back: a request that was on its way put its ticket in line after all.
 	gone := ln.wasCancelled(owner)
 	if gone.lock != nil {
@@ -54,7 +54,7 @@ func (ln *Line) Place(w *Waiter, s script.Standing, a ask.Answer) bool {
 	defer ln.mu.Unlock()
 	w.resent = w.resent || a.Resent
 	if !w.present {
-		return false // granted, or cancelled
+		return false // granted, or canceled
 	}
 	w.poller.noteLocked(nil)
 	if s.Inside {
@@ -84,7 +84,7 @@ func (w *Waiter) grantOf(s script.Standing, a ask.Answer) lock.Grant {
 // applyStatusLocked takes how a waiter stood when a poll reached Redis. The caller holds ln.mu.
 //
 // It must not touch a waiter that does not wait any more. Such a waiter was granted, and its lease
-// may be in use; or it was cancelled, and a release is on its way.
+// may be in use; or it was canceled, and a release is on its way.
 func (ln *Line) applyStatusLocked(w *Waiter, ticket string, s script.Standing, a ask.Answer) {
 	switch {
 	case !w.present || w.ticket != ticket:

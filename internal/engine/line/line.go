@@ -20,12 +20,12 @@ import (
 type Line struct {
 	Needs
 
-	mu        sync.Mutex // guards what is below, and the fields of pollers and waiters
-	byOwner   map[string]*Waiter
-	pollers   map[lockID]*poller
-	cancelled map[string]cancelled // lately, by owner
-	order     []string             // their owners, in the order in which they were cancelled
-	forget    schedule.Entry       // for the first of them
+	mu       sync.Mutex // guards what is below, and the fields of pollers and waiters
+	byOwner  map[string]*Waiter
+	pollers  map[lockID]*poller
+	canceled map[string]canceled // lately, by owner
+	order    []string            // their owners, in the order in which they were canceled
+	forget   schedule.Entry      // for the first of them
 }
 
 // Needs is what the line of a client uses.
@@ -54,7 +54,7 @@ type Needs struct {
 // New returns the Line of a client that waits for nothing.
 func New(n Needs) *Line {
 	ln := &Line{
-		Needs: n, byOwner: make(map[string]*Waiter), pollers: make(map[lockID]*poller), cancelled: make(map[string]cancelled),
+		Needs: n, byOwner: make(map[string]*Waiter), pollers: make(map[lockID]*poller), canceled: make(map[string]canceled),
 	}
 	ln.forget.Owner = (*forgetter)(ln)
 	return ln

@@ -606,6 +606,6 @@ func TestCancelledAreForgotten(t *testing.T) {
 		time.Sleep(ln.LiveFor + time.Minute)
 		ln.mu.Lock()
 		defer ln.mu.Unlock()
-		check.Equal(t, len(ln.cancelled), 0, "waiters that are remembered")
+		check.Equal(t, len(ln.canceled), 0, "waiters that are remembered")
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// cancelled is an attempt that gave up while it waited.
-type cancelled struct {
+// canceled is an attempt that gave up while it waited.
+type canceled struct {
 	ticket string
 	lock   *lock.Lock
 	until  time.Time // a request that it sent may arrive until then
@@ -64,7 +64,7 @@ type Waiter struct {
 	fence   int64         // the last token of the name in that answer: a grant that is pushed has a larger one
 	callers int           // goroutines that it stands in line for, as noted in Redis; 0 if nothing is noted
 	present bool          // it still waits
-	gaveUp  bool          // its attempt has cancelled it
+	gaveUp  bool          // its attempt has canceled it
 }
 
 // Add returns a new waiter. Its ticket is sent after that, so that a grant finds it.
@@ -158,7 +158,7 @@ func (ln *Line) has(w *Waiter) bool {
 	return w.present
 }
 
-// hasGivenUp reports whether the attempt of the waiter has cancelled it.
+// hasGivenUp reports whether the attempt of the waiter has canceled it.
 func (ln *Line) hasGivenUp(w *Waiter) bool {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -246,7 +246,7 @@ func (ln *Line) markCancelled(w *Waiter, now, until time.Time) (owner, ticket st
 	defer ln.mu.Unlock()
 	ln.removeLocked(w)
 	w.gaveUp = true
-	ln.cancelled[w.owner] = cancelled{w.ticket, w.lock, until}
+	ln.canceled[w.owner] = canceled{w.ticket, w.lock, until}
 	ln.order = append(ln.order, w.owner)
 	ln.forgetLocked(now)
 	return w.owner, w.ticket, w.arrival
@@ -265,21 +265,21 @@ func (f *forgetter) Due(now clock.Reading) {
 
 // forgetLocked forgets the waiters whose requests cannot arrive any more. The caller holds ln.mu.
 func (ln *Line) forgetLocked(now time.Time) {
-	for len(ln.order) > 0 && !now.Before(ln.cancelled[ln.order[0]].until) {
-		delete(ln.cancelled, ln.order[0])
+	for len(ln.order) > 0 && !now.Before(ln.canceled[ln.order[0]].until) {
+		delete(ln.canceled, ln.order[0])
 		ln.order = ln.order[1:]
 	}
 	if len(ln.order) == 0 { // after a burst
-		ln.cancelled, ln.order = make(map[string]cancelled), nil
+		ln.canceled, ln.order = make(map[string]canceled), nil
 		return
 	}
-	ln.Schedule.Advance(&ln.forget, ln.cancelled[ln.order[0]].until)
+	ln.Schedule.Advance(&ln.forget, ln.canceled[ln.order[0]].until)
 }
 
 // wasCancelled returns the waiter of this owner that gave up lately. Its lock is nil if there is
 // none.
-func (ln *Line) wasCancelled(owner string) cancelled {
+func (ln *Line) wasCancelled(owner string) canceled {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	return ln.cancelled[owner]
+	return ln.canceled[owner]
 }

@@ -13,7 +13,7 @@ import (
 // long.
 const LineTTL = time.Hour
 
-// Undo undoes in the background what an acquisition that failed or was cancelled may have left
+// Undo undoes in the background what an acquisition that failed or was canceled may have left
 // behind: see package internal/link/cleanup.
 type Undo struct {
 	Queue   *cleanup.Queue

@@ -48,9 +48,9 @@ type Outcome struct {
 type call struct {
 	request conn.Call
 	Outcome
-	ready     chan struct{} // with room for one
-	late      bool          // it may wait for a batch that gets no answer before it leaves
-	cancelled bool          // its goroutine has left; guarded by the Sender's mu
+	ready    chan struct{} // with room for one
+	late     bool          // it may wait for a batch that gets no answer before it leaves
+	canceled bool          // its goroutine has left; guarded by the Sender's mu
 }
 
 // How many requests leave by themselves: as many as make up for the cost of a batch, in which
@@ -197,7 +197,7 @@ func (s *Sender) await(ctx context.Context, c *call) Outcome {
 func (s *Sender) cancel(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.cancelled = true
+	c.canceled = true
 }
 
 // flush sends the queue, batch after batch. It lets other goroutines join the queue first.
@@ -247,7 +247,7 @@ func (s *Sender) remove() (batch []*call) {
 		room = 0
 	}
 	for ; n < len(s.queue) && len(batch) < room; n++ {
-		if c := s.queue[n]; !c.cancelled {
+		if c := s.queue[n]; !c.canceled {
 			batch = append(batch, c)
 		}
 	}
@@ -324,12 +324,12 @@ func (s *Sender) deliver(batch []*call) (answered bool) {
 	return answered
 }
 
-// wanted returns the undecided calls of a batch that are not cancelled. A caller that has given up
+// wanted returns the undecided calls of a batch that are not canceled. A caller that has given up
 // may have released its lock already, and a request sent after that would take it again.
 func (s *Sender) wanted(batch []*call, undecided []int) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(undecided, func(i int) bool { return batch[i].cancelled })
+	return slices.DeleteFunc(undecided, func(i int) bool { return batch[i].canceled })
 }
 
 // send sends one pipeline for all calls. It returns their outcomes, and which calls are undecided.

@@ -351,7 +351,7 @@ func TestTakeLeavesOutWhatIsCancelled(t *testing.T) {
 	rest := s.take()
 	check.That(t, len(rest) == maxInFlight && len(s.queue) <= 1, "%d calls leave and %d stay, want the other %d to leave", len(rest), len(s.queue), maxInFlight)
 	for _, c := range append(first, rest...) {
-		check.Must(t, !c.cancelled, "a call leaves that is not waited for any more")
+		check.Must(t, !c.canceled, "a call leaves that is not waited for any more")
 	}
 }
 

@@ -53,7 +53,7 @@ func TestLimitEndsWithItsContext(t *testing.T) {
 			<-l.Done()
 		}
 		if err := waited.Err(); !errors.Is(err, context.Canceled) || !errors.Is(within.Err(), context.Canceled) {
-			t.Errorf("Err = %v, and %v within, want that it was cancelled", err, within.Err())
+			t.Errorf("Err = %v, and %v within, want that it was canceled", err, within.Err())
 		}
 	})
 }

@@ -49,7 +49,7 @@ type Acquisition struct {
 	Enter            func(l *redlatch.Lease)                   // something to do under the lease
 }
 
-// Patience returns a context for a wait, with a deadline or cancelled at that time.
+// Patience returns a context for a wait, with a deadline or canceled at that time.
 func (a *Actor) Patience() (ctx context.Context, cancel context.CancelFunc) {
 	return a.patienceUnder(a.Ctx)
 }
