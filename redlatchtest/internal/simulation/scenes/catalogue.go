@@ -36,6 +36,7 @@ func All() world.Catalogue {
 			as("revenant", revenant, 1),
 			as("sized", sized, 1),
 			as("evenly", evenly, 1),
+			as("woken", woken, 1),
 		},
 		Crowds: []world.Role{
 			as("rw", rw, 0),

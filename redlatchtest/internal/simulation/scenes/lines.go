@@ -357,3 +357,40 @@ func joined(a *player) {
 	first.release()
 	second.release()
 }
+
+// woken has a waiter over a quorum. It has the lock soon after the release, whether it is told of that or
+// its subscriptions end.
+func woken(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	if !a.Harmless() {
+		return
+	}
+	const heartbeat, soon = 10 * time.Second, time.Second
+	beat := func(o *redlatch.Options) { o.Heartbeat = heartbeat }
+	k := sharables(a.scene("dead"))[0]
+	p, q := a.meets(patient, beat), a.meets(patient, beat)
+	defer func() { _ = errors.Join(p.Close(), q.Close()) }()
+	l, err := k.lock(p.Client, a.Ctx, false)
+	if err != nil {
+		a.Wantf(false, "a try of a free mutex: %v", err)
+		return
+	}
+	w := k.waits(a.Ctx, q.Client)
+	a.Rest(soon)
+	what := a.Random.IntN(3)
+	switch what {
+	case 1:
+		q.deafens()
+	case 2:
+		q.mutes()
+		a.Rest(soon)
+	}
+	drop(l)
+	if what == 1 {
+		a.Rest(8 * a.Trip())
+		q.each(func(l *wire.Link) { l.Cut() })
+	}
+	a.Wantf(w.within(a, soon+8*a.Trip()) && w.err == nil, "a waiter over a quorum, case %d, has not the mutex soon after its release: %v", what, w.err)
+	<-w.ended
+	drop(w.lease)
+}
