@@ -210,3 +210,36 @@ func startledByMany(a *player) {
 		a.wantFreeNow(k)
 	}
 }
+
+// straggler has a vote of one node come when the lease is released, or while it is. Nothing is left of it
+// there.
+func straggler(a *player) {
+	defer a.Rest(a.UpTo(time.Second))
+	if !a.Harmless() {
+		return
+	}
+	name := a.scene("dead")
+	k, p := a.kindsOver(name), a.meets(patient)
+	defer func() { _ = p.Close() }()
+	how := []wire.MishapHow{wire.ArrivesLate, wire.AnsweredLate}[a.Random.IntN(2)]
+	p.meets(name, how, a.UpTo(sent/2))
+	l, err := k.lock(p.Client, a.Ctx, false)
+	if err != nil {
+		a.Wantf(false, "a try of a free %s, of which one node is slow: %v", k.kind, err)
+		return
+	}
+	if a.OneIn(2) {
+		a.Rest(a.UpTo(sent / 6))
+	}
+	drop(l)
+	a.Rest(2 * sent)
+	var left []int
+	a.Net.Call(func() {
+		for _, s := range a.Servers {
+			if s.Do("EXISTS", "redlatch:"+name).Reply.Int > 0 {
+				left = append(left, s.Number)
+			}
+		}
+	})
+	a.Wantf(len(left) == 0, "a %s is released, and still at nodes %v: a vote came late (%s)", k.kind, left, how)
+}

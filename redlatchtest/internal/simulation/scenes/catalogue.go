@@ -37,6 +37,7 @@ func All() world.Catalogue {
 			as("sized", sized, 1),
 			as("evenly", evenly, 1),
 			as("woken", woken, 1),
+			as("straggler", straggler, 1),
 		},
 		Crowds: []world.Role{
 			as("rw", rw, 0),
