@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -205,5 +208,66 @@ func TestObserveInAnOutage(t *testing.T) {
 		defer cancel()
 		leader := <-s.Client(t, redlatch.Options{}).Election("e").Observe(ctx)
 		check.That(t, leader.Value == "me" || term.Err() != nil, "told %+v first, want the leader", leader)
+	})
+}
+
+// quorumElection returns nodes in memory, a client of them, and what it observes of the election e: no
+// leader so far. Every node has counted a term.
+func quorumElection(t *testing.T) (nodes []*memory.Server, conns []conn.Conn, c *redlatch.Client, leaders <-chan redlatch.Leader) {
+	nodes, conns = memory.Nodes(t, 3)
+	c = check.Value(redlatch.NewQuorum(conns, redlatch.Options{})).OK(t)
+	t.Cleanup(func() { _ = c.Close() })
+	locktest.Release(t, check.Value(c.Election("e").Campaign(t.Context(), "before")).OK(t))
+	leaders = c.Election("e").Observe(t.Context())
+	check.Equal(t, help.Receive(t, leaders, "the first word").Term, 0, "the term")
+	return nodes, conns, c, leaders
+}
+
+// candidate returns a client whose requests for votes go by themselves: it has written who it is.
+func candidate(t *testing.T, over []conn.Conn) *redlatch.Client {
+	c := check.Value(redlatch.NewQuorum(over, redlatch.Options{})).OK(t)
+	t.Cleanup(func() { _ = c.Close() })
+	locktest.Release(t, locktest.Lock(t, c.Mutex("before")))
+	time.Sleep(time.Second)
+	return c
+}
+
+// campaignWithout has a candidate count at all nodes but these.
+func campaignWithout(t *testing.T, conns []conn.Conn, lost ...int) {
+	over := slices.Clone(conns)
+	for _, i := range lost {
+		over[i] = &wire.Answered{Conn: conns[i], Script: "election vote", Lost: true}
+	}
+	c := candidate(t, over)
+	if term, err := c.Election("e").TryCampaign(t.Context(), "brief"); err == nil {
+		locktest.Release(t, term)
+	}
+	time.Sleep(time.Minute) // until all that this left behind is gone
+}
+
+// TestObserveATermThatIsRaised: nodes that have counted differently let a leader in with different
+// numbers, and are told the term after that. An observer that looks in between hears of it.
+func TestObserveATermThatIsRaised(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, conns, _, leaders := quorumElection(t)
+		campaignWithout(t, conns, 1, 2)
+		one, two := wire.NewGated(conns[1], "election vote"), wire.NewGated(conns[2], "election vote")
+		near := candidate(t, []conn.Conn{conns[0], one, two})
+		result := help.GoAcquire(func() (*redlatch.Lease, error) { return near.Election("e").Campaign(t.Context(), "me") })
+		<-one.Arrived
+		<-two.Arrived
+		early := help.Receive(t, leaders, "the leader")
+		synctest.Wait() // the observer has looked, and waits for a message
+		began := time.Now()
+		close(one.Open)
+		term := help.Await(t, result)
+		close(two.Open) // whose vote would agree with the first
+		check.Must(t, early.Value == "me" && early.Term < term.Token(), "the observer was told %+v first, want a number below the term %d", early, term.Token())
+		leader := help.Receive(t, leaders, "the term")
+		if took := time.Since(began); leader.Term != term.Token() || took > time.Second {
+			t.Errorf("the observer is told %+v after %v, want the term %d at once", leader, took, term.Token())
+		}
+		locktest.Release(t, term)
 	})
 }

@@ -33,6 +33,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("term that is raised, and no word of it", "internal/protocol/script/lua/election.lua",
+		"  set_token_hold(owner, token)\n  publish_change('elected')", "  set_token_hold(owner, token)", "TestObserveATermThatIsRaised"),
 	breaks("refused vote that reads all holders", "internal/protocol/script/lua/vote.lua",
 		"holders(1)[1]", "holders()[1]", "TestQuorumFullPool"),
 	breaks("tie over a job that looks like a run", "internal/protocol/script/lua/vote.lua",

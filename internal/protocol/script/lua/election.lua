@@ -52,3 +52,10 @@ local function rename(owner, successor)
   rename_hold(owner, successor)
   publish_change('elected')
 end
+
+-- Observers are told: a node of a quorum let the leader in with another number than that of the term.
+local set_token_hold = set_token
+local function set_token(owner, token)
+  set_token_hold(owner, token)
+  publish_change('elected')
+end
