@@ -1,6 +1,7 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (e *Election) leading(ctx context.Context) (Holder, error) {
 	case use != "" && use != e.latch.Kind.Name:
 		return Holder{}, wrongKind(e.latch.Subject, use, p.Size)
 	case len(p.Holders) == 0 || p.Holders[0].Resting:
-		return Holder{}, e.latch.failed("find the leader of", fmt.Errorf("%w: there is none", ErrNotHeld))
+		return Holder{}, cmp.Or(p.Doubt, e.latch.failed("find the leader of", fmt.Errorf("%w: there is none", ErrNotHeld)))
 	}
 	return newHolder(e.latch.Kind.Name, p.Holders[0]), nil
 }
@@ -151,7 +152,8 @@ func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders 
 			leader = next
 		}
 		to := leaders
-		same := !never && leader.Owner == sent.Owner && leader.Token == sent.Token && leader.Value == sent.Value
+		// The nodes of a quorum that answer now may tell a smaller number than all of them did.
+		same := !never && leader.Owner == sent.Owner && leader.Token <= sent.Token && leader.Value == sent.Value
 		if !known || same || ctx.Err() != nil {
 			to = nil
 		}

@@ -95,6 +95,8 @@ func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) 
 	switch {
 	case taken:
 		return before, nil
+	case p.Doubt != nil:
+		return before, p.Doubt
 	case owner == "":
 		return before, l.failed("force the release of", ErrNotHeld)
 	}

@@ -271,3 +271,51 @@ func TestObserveATermThatIsRaised(t *testing.T) {
 		locktest.Release(t, term)
 	})
 }
+
+// TestObserveATermThatNodesTellDifferently: the nodes that answer do not agree, since one came late. An
+// observer that knows the term is told no other.
+func TestObserveATermThatNodesTellDifferently(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, conns, c, leaders := quorumElection(t)
+		campaignWithout(t, conns, 1)
+		term := check.Value(c.Election("e").Campaign(t.Context(), "me")).OK(t)
+		for help.Receive(t, leaders, "the leader").Term != term.Token() { // as long as not all have voted
+		}
+		time.Sleep(time.Second) // until every node has voted
+		nodes[0].Hang()
+		select {
+		case leader := <-leaders:
+			t.Errorf("the observer is told %+v, in the term %d", leader, term.Token())
+		case <-time.After(time.Minute):
+		}
+		leader, err := c.Election("e").Leader(t.Context())
+		check.That(t, err == nil && leader.Term <= term.Token(), "Leader = %+v, %v, want no more than the term %d", leader, err, term.Token())
+		nodes[0].Resume()
+	})
+}
+
+// TestLeaderWhomTooFewNodesTell: one node has lost its data, and another does not answer. It may be
+// that the leader leads, as it does.
+func TestLeaderWhomTooFewNodesTell(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, _, c, leaders := quorumElection(t)
+		term := check.Value(c.Election("e").Campaign(t.Context(), "me")).OK(t)
+		check.Equal(t, help.Receive(t, leaders, "the leader").Term, term.Token(), "the term")
+		time.Sleep(time.Second) // until every node has voted
+		nodes[1].Hang()
+		nodes[2].LoseEverything()
+		check.Error(t, "Leader", check.ErrorOf(c.Election("e").Leader(t.Context())), redlatch.ErrUnreachable)
+		check.Error(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "e", redlatch.ForceOptions{})), redlatch.ErrUnreachable)
+		select {
+		case leader := <-leaders:
+			t.Errorf("the observer is told %+v, in the term %d", leader, term.Token())
+		case <-time.After(16 * time.Second): // in which it looks
+		}
+		check.That(t, term.Held(), "the term is over: %v", term.Err())
+		nodes[1].Resume()
+		locktest.Release(t, term)
+		check.Equal(t, help.Receive(t, leaders, "the end").Term, 0, "the term")
+	})
+}

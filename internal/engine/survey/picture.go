@@ -27,6 +27,7 @@ type Picture struct {
 	Waiters     []Waiter
 	Forced      string // and Note, as in [script.State]
 	Note        string
+	Doubt       error // of a quorum: why an owner may be inside that is none of Holders; nil if none may
 
 	free bool  // there is no such key
 	err  error // why that could not be found out

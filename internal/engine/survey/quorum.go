@@ -54,10 +54,12 @@ func (s *Survey) agreed(name string, seen []Picture) Picture {
 		stands[i] = fmt.Errorf("%s answered", s.Asker.Nodes()[i].Target().Addr)
 		by[p.Use()] = append(by[p.Use()], p)
 	}
-	if answered := len(seen) - failed; answered < s.Quorum.Majority() {
-		p := Picture{Subject: seen[0].Subject} // which List shows
-		p.err = fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(seen), fault.Join(stands...))
-		return p
+	answered := len(seen) - failed
+	untold := func() error {
+		return fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(seen), fault.Join(stands...))
+	}
+	if answered < s.Quorum.Majority() {
+		return Picture{Subject: seen[0].Subject, err: untold()} // which List shows
 	}
 	most := ""
 	for use, p := range by {
@@ -65,7 +67,28 @@ func (s *Survey) agreed(name string, seen []Picture) Picture {
 			most = use
 		}
 	}
-	return merge(by[most], s.Quorum.Majority())
+	all := merge(by[most], s.Quorum.Majority())
+	if perhaps(seen, failed, s.Quorum.Majority()) {
+		all.Doubt = untold()
+	}
+	return all
+}
+
+// perhaps reports whether an owner that too few nodes tell is inside at a majority if it is inside at
+// those that failed, too.
+func perhaps(seen []Picture, failed, majority int) bool {
+	told := make(map[string]int)
+	for _, p := range seen {
+		for _, h := range p.Holders {
+			told[h.Owner]++
+		}
+	}
+	for _, n := range told {
+		if n < majority && n+failed >= majority {
+			return true
+		}
+	}
+	return false
 }
 
 // merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for
@@ -98,6 +121,7 @@ func merge(seen []Picture, majority int) Picture {
 		tokens := make(map[int64]int)
 		for _, v := range votes {
 			tokens[v.Token]++
+			h.Token = min(h.Token, v.Token) // no larger than the token, which one of these nodes has
 			h.hear(v.Party)
 		}
 		for token, n := range tokens { // a node that was late may have counted further

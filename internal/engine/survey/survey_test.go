@@ -203,6 +203,9 @@ func TestMerge(t *testing.T) {
 	if got.Token != 6 || got.Forced != "new" || got.Remaining != 8*time.Second {
 		t.Errorf("%+v, want the largest token, and the last that was taken by force", got)
 	}
+	for _, seen := range [][]Picture{{a, c}, {b, c}} { // either may tell the shorter lease
+		check.Equal(t, merge(seen, 2).Holders[0].Token, 5, "the token where no majority agrees")
+	}
 }
 
 // TestMergeOfOtherClocks: one node's clock is an hour off, and a wait is as long as it was.
