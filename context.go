@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/notes"
@@ -35,10 +36,16 @@ type ownerContext struct {
 }
 
 func (c ownerContext) Value(key any) any {
-	if l, ok := key.(*lock.Lock); ok && (l.Kind == script.Reentrant || l.Kind == script.RWMutex) {
-		return c.owner
+	l, ok := key.(*lock.Lock)
+	if !ok || l.Kind != script.Reentrant && l.Kind != script.RWMutex {
+		return c.Context.Value(key)
 	}
-	return c.Context.Value(key)
+	if l.Kind == script.RWMutex { // the owner may be meant for another lock: here it would wait for its caller
+		if under, ok := c.Context.Value(key).(*lease.Lease); ok && under.Held() {
+			return under
+		}
+	}
+	return c.owner
 }
 
 // WithLabels returns a context under which acquisitions carry these labels, such as the id of a

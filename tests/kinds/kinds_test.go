@@ -13,13 +13,20 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
-// TestWithOwnerHidesNoDeadlock: a name under which others enter again means nothing to a mutex.
+// TestWithOwnerHidesNoDeadlock: a name under which others enter again means nothing to a mutex, nor to a
+// caller that is inside a read-write mutex: it may read, and would wait for itself as a writer.
 func TestWithOwnerHidesNoDeadlock(t *testing.T) {
 	t.Parallel()
 	_, c := locktest.Start(t, help.Sluggish())
 	m := c.Mutex("a")
 	held := locktest.Lock(t, m)
 	check.Error(t, "Lock", check.ErrorOf(m.Lock(redlatch.WithOwner(held.Context(), "job"))), redlatch.ErrDeadlock)
+	locktest.Release(t, held)
+	rw := c.RWMutex("rw")
+	held = check.Value(rw.Lock(t.Context())).OK(t)
+	ctx := redlatch.WithOwner(held.Context(), "job")
+	check.Error(t, "TryLock", check.ErrorOf(rw.TryLock(ctx)), redlatch.ErrDeadlock)
+	locktest.Release(t, check.Value(rw.TryRLock(ctx)).From(t, "TryRLock"))
 	locktest.Release(t, held)
 }
 

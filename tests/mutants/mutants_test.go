@@ -33,6 +33,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("named owner that keeps a reader out of its own lock", "context.go",
+		"ok && under.Held() {", "ok && !under.Held() {", "TestWithOwnerHidesNoDeadlock"),
 	breaks("term that is raised, and no word of it", "internal/protocol/script/lua/election.lua",
 		"  set_token_hold(owner, token)\n  publish_change('elected')", "  set_token_hold(owner, token)", "TestObserveATermThatIsRaised"),
 	breaks("token that is larger than that of the holder", "internal/engine/survey/quorum.go",
