@@ -126,7 +126,7 @@ func (l *Lease) Release(ctx context.Context) error { return l.core.Release(ctx) 
 // or Release. There is one exception: after an acquisition that was sent twice, a second request
 // changes the owner. If that gets no answer, the lease has ended, and is released in the
 // background. An entry of a [ReentrantMutex] that shares its client's place in Redis first enters
-// by itself, and the error matches [ErrTaken] if another owner is inside by then.
+// by itself.
 //
 // The text is one printable word without quotes or blanks, some 150 bytes and at most 4096, safe in
 // a file, an environment variable or on a command line. Keep it as you would a key: a program that
