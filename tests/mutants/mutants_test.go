@@ -33,6 +33,10 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("losses at once of which some are not noted", "internal/record/journal/journal.go",
+		"always && j.pause == 0 {", "always && j.pause != 0 {", "TestJournalOfManyLosses"),
+	breaks("losses that a client does not note as it closes", "internal/record/journal/journal.go",
+		"left == 0 || left == before {", "left == 0 || before > 0 {", "TestJournalOfManyLosses"),
 	breaks("named owner that keeps a reader out of its own lock", "context.go",
 		"ok && under.Held() {", "ok && !under.Held() {", "TestWithOwnerHidesNoDeadlock"),
 	breaks("term that is raised, and no word of it", "internal/protocol/script/lua/election.lua",

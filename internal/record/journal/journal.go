@@ -27,7 +27,8 @@ const (
 	// Delay is how long an entry waits for others to go with it.
 	Delay = 100 * time.Millisecond
 
-	// Room is how many entries wait for Redis to take them.
+	// Room is how many entries wait for Redis to take them, and go in one command. While it takes them,
+	// more wait of the types that are always taken: as many as it keeps.
 	Room = 256
 
 	firstPause = time.Second // after Redis did not take them
@@ -126,8 +127,12 @@ func New(ctx context.Context, nodes []conn.Conn, s *schedule.Schedule, now clock
 func (j *Journal) Add(e Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	at := j.now()
-	if len(j.waiting) >= Room || !j.takes(e.What, at) {
+	at, room := j.now(), Room
+	always := slices.Contains(j.options.Always, e.What)
+	if always && j.pause == 0 {
+		room = max(Room, j.options.Most)
+	}
+	if len(j.waiting) >= room || !always && !j.takes(e.What, at) {
 		j.dropped++
 		return
 	}
@@ -144,9 +149,6 @@ func (j *Journal) Add(e Entry) {
 
 // takes reports whether an entry of that type may be written, and counts it.
 func (j *Journal) takes(what string, at clock.Reading) bool {
-	if slices.Contains(j.options.Always, what) {
-		return true
-	}
 	if j.taken == nil || at.Since(j.minute) >= time.Minute {
 		j.minute, j.taken = at, make(map[string]int)
 	}
@@ -164,10 +166,10 @@ func (j *Journal) Due(clock.Reading) {
 	}
 }
 
-// write sends what waits.
+// write sends what waits, as much as goes in one command.
 func (j *Journal) write(ctx context.Context, timeout time.Duration) {
 	j.mu.Lock()
-	batch := j.waiting
+	batch := j.waiting[:min(len(j.waiting), Room)]
 	j.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -225,10 +227,16 @@ func (j *Journal) send(ctx context.Context, batch []waiting) error {
 // The schedule must have stopped.
 func (j *Journal) Close() {
 	j.running.Wait()
-	j.mu.Lock()
-	left := len(j.waiting)
-	j.mu.Unlock()
-	if left > 0 {
-		j.write(context.Background(), j.options.Timeout/3)
+	ctx, cancel := context.WithTimeout(context.Background(), j.options.Timeout/3)
+	defer cancel()
+	for before := 0; ; {
+		j.mu.Lock()
+		left := len(j.waiting)
+		j.mu.Unlock()
+		if left == 0 || left == before { // Redis does not take them
+			return
+		}
+		before = left
+		j.write(ctx, j.options.Timeout/3)
 	}
 }

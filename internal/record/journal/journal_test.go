@@ -116,6 +116,31 @@ func TestJournal(t *testing.T) {
 	})
 }
 
+// TestJournalOfManyLosses: as many as come at once are noted while Redis takes them, also when the
+// client closes.
+func TestJournalOfManyLosses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		entries := schedule.Start(clock.Now, func() {})
+		j := New(t.Context(), []conn.Conn{s}, entries, clock.Now, Options{Most: 10 * Room, Timeout: time.Second, Always: []string{"lost"}})
+		lose := func(n int) {
+			for range n {
+				j.Add(Entry{What: "lost"})
+			}
+		}
+		lose(2*Room + 7)
+		time.Sleep(time.Minute)
+		entries.Stop()
+		lose(Room + 1)
+		j.Close()
+		got, requests := s.got()
+		if len(got) != 3*Room+8 || requests != 5 || got[len(got)-1].Dropped != 0 {
+			t.Errorf("%d entries in %d requests, want %d in 5", len(got), requests, 3*Room+8)
+		}
+	})
+}
+
 // FuzzParse reads what any program may append to the stream.
 func FuzzParse(f *testing.F) {
 	f.Add(`{"id":"rl-1","what":"lost","name":"a","ago_ms":9223372036854775807}`)
