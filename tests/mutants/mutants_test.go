@@ -33,6 +33,10 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("record at a node that is down, and that hides all locks", "internal/engine/survey/survey.go",
+		"Cluster && len(signs) > 0 &&", "Cluster && len(signs) < 0 &&", "TestRecordAtANodeThatIsDown"),
+	breaks("holder that is believed dead since its record cannot be read", "internal/engine/survey/picture.go",
+		" && !sign.Unknown:", ":", "TestHolderOfWhichNothingIsKnown"),
 	breaks("losses at once of which some are not noted", "internal/record/journal/journal.go",
 		"always && j.pause == 0 {", "always && j.pause != 0 {", "TestJournalOfManyLosses"),
 	breaks("losses that a client does not note as it closes", "internal/record/journal/journal.go",

@@ -152,7 +152,7 @@ func (h *Holder) meet(sign presence.Sign, at time.Time) {
 	case sign.Written:
 		h.LastSeen = later(h.Since, at.Add(-sign.Ago))
 		h.Dead = sign.Deaf
-	case !h.Since.IsZero():
+	case !h.Since.IsZero() && !sign.Unknown:
 		h.Dead = at.Sub(h.Since) >= presence.TTL
 	}
 }

@@ -193,6 +193,9 @@ func (s *Survey) recall(ctx context.Context, node conn.Conn, all []Picture, met 
 		}
 	}
 	signs, err := s.signs(ctx, node, asked)
+	if s.Conn.Target().Cluster && len(signs) > 0 && ctx.Err() == nil {
+		err = nil // the node of a record may be down, and that of the lock is not
+	}
 	if err != nil {
 		err = fmt.Errorf("redlatch: read the records of clients on %s: %w", s.Conn.Target().Addr, fault.Unreached(err))
 		signs = make([]presence.Sign, len(asked))

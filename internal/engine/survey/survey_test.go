@@ -208,6 +208,16 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestHolderOfWhichNothingIsKnown: it is not believed dead, unlike one that has no record after so long.
+func TestHolderOfWhichNothingIsKnown(t *testing.T) {
+	t.Parallel()
+	for _, unknown := range []bool{true, false} {
+		h := Holder{Party: Party{Since: time.Unix(1000, 0)}}
+		h.meet(presence.Sign{Unknown: unknown}, time.Unix(2000, 0))
+		check.Equal(t, h.Dead, !unknown, "Dead")
+	}
+}
+
 // TestMergeOfOtherClocks: one node's clock is an hour off, and a wait is as long as it was.
 func TestMergeOfOtherClocks(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -177,12 +178,13 @@ type Sign struct {
 	Ago       time.Duration // since it was written
 	Listening bool          // the client listens at this server now
 	Deaf      bool          // the record says that the client listens, and it does not
+	Unknown   bool          // there was no answer
 
 	Notes map[string]notes.Note // by owner, of those that were asked for and have some
 }
 
 // Read returns what is known of the clients with these keys, in that order. It sends one batch, and
-// the error is that of the first record that could not be read.
+// the error is that of the first record that could not be read: the server's own, if there is one.
 func Read(ctx context.Context, c conn.Conn, keys []Key) ([]Sign, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -192,9 +194,15 @@ func Read(ctx context.Context, c conn.Conn, keys []Key) ([]Sign, error) {
 		calls[i] = script.Recall(key.Record, key.Notes, key.Channel, key.Owners...)
 	}
 	all := make([]Sign, len(keys))
+	var silent error
 	for i, result := range c.Eval(ctx, calls...) {
-		if result.Err != nil {
+		switch {
+		case result.Err == nil:
+		case errors.As(result.Err, new(*conn.ReplyError)):
 			return nil, result.Err
+		default:
+			silent, all[i].Unknown = cmp.Or(silent, result.Err), true
+			continue
 		}
 		recalled, err := script.ParseRecall(result.Reply)
 		if err != nil {
@@ -225,5 +233,5 @@ func Read(ctx context.Context, c conn.Conn, keys []Key) ([]Sign, error) {
 		}
 		all[i] = sign
 	}
-	return all, nil
+	return all, silent
 }
