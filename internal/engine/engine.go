@@ -238,7 +238,7 @@ func (e *Engine) tell(ctx context.Context, l *lock.Lock, what lock.Event) {
 func (e *Engine) Adopt(ctx context.Context, l *lock.Lock, t lock.Text, w acquire.Wish) (*lease.Lease, error) {
 	got, err := e.Acquirer.Adopt(ctx, l, t, w)
 	if err == nil && e.recorder != nil {
-		e.recorder.adopted(l, t.Owner, t.Token)
+		e.recorder.adopted(l, t.Owner, t.Token, w.Labels)
 	}
 	return got, err
 }

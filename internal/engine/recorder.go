@@ -134,6 +134,8 @@ func (r *recorder) forced(l *lock.Lock, h survey.Holder, reason string) {
 }
 
 // adopted notes that this client goes on with a lease that was detached.
-func (r *recorder) adopted(l *lock.Lock, owner string, token int64) {
-	r.journal.Add(journal.Entry{What: "adopted", Name: l.Name, Kind: l.Kind.Name, Owner: owner, Token: token, Labels: r.labels})
+func (r *recorder) adopted(l *lock.Lock, owner string, token int64, given map[string]string) {
+	r.journal.Add(journal.Entry{
+		What: "adopted", Name: l.Name, Kind: l.Kind.Name, Owner: owner, Token: token, Labels: notes.Merged(r.labels, given),
+	})
 }

@@ -33,6 +33,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("adoption that is noted without its labels", "internal/engine/engine.go",
+		"t.Token, w.Labels)", "t.Token, nil)", "TestJournalTellsWhatHappened"),
 	breaks("record at a node that is down, and that hides all locks", "internal/engine/survey/survey.go",
 		"Cluster && len(signs) > 0 &&", "Cluster && len(signs) < 0 &&", "TestRecordAtANodeThatIsDown"),
 	breaks("holder that is believed dead since its record cannot be read", "internal/engine/survey/picture.go",

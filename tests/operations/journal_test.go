@@ -131,6 +131,12 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	wanted(e, c, leader)
 	check.That(t, e.Value == "me", "%+v, want the leader's value", e)
 
+	passed := check.Value(operator.Mutex("passed").Lock(t.Context())).OK(t)
+	check.OK(t, "Adopt", check.ErrorOf(c.Adopt(ctx, help.Detach(t, passed), redlatch.LockOptions{})))
+	e = awaitEntry(t, operator, "passed", redlatch.JournalAdopted)
+	wanted(e, c, passed)
+	check.That(t, e.Labels["request"] == "1" && e.Labels["service"] == "bill", "%+v, want the labels of what adopted it", e)
+
 	for _, e := range chronicle(t, operator, redlatch.JournalQuery{Pattern: "long"}) {
 		check.That(t, e.Name == "long", "%+v does not match the pattern", e)
 	}
