@@ -53,7 +53,10 @@ func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) 
 	if err := o.check(); err != nil {
 		return LockInfo{}, err
 	}
-	owner := o.Owner
+	owner, l := o.Owner, newLatch(c, script.Mutex, name)
+	if err := c.engine.CheckOpen(ctx); err != nil { // the connection may be open
+		return LockInfo{}, l.failed("force the release of", err)
+	}
 	p, err := c.engine.Survey.Look(ctx, name)
 	if err != nil {
 		return LockInfo{}, err
@@ -62,7 +65,6 @@ func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) 
 	if before.RedisType != "" {
 		return before, &KindError{Name: name, Key: before.Key, Want: "lock", Got: before.RedisType}
 	}
-	l := newLatch(c, script.Mutex, name)
 	l.Kind, l.Keys = p.Kind, p.Keys
 	var taken bool
 	var order, last []int

@@ -196,6 +196,9 @@ func (l *latch) resize(ctx context.Context) error {
 	if l.invalid != nil {
 		return l.invalid
 	}
+	if err := l.client.engine.CheckOpen(ctx); err != nil {
+		return l.failed("resize", err)
+	}
 	answer, err := l.ask(ctx, "resize", l.Kind.Resize(l.Keys, l.Size, l.client.options.FenceTTL))
 	if err != nil {
 		return err

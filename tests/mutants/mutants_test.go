@@ -33,6 +33,10 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("closed client that takes locks by force", "force.go",
+		"	if err := c.engine.CheckOpen(ctx); err != nil {", "	if err := c.engine.CheckOpen(ctx); err != nil && false {", "TestClosedClientChangesNothing"),
+	breaks("closed client that resizes", "latch.go",
+		"CheckOpen(ctx); err != nil {\n		return l.failed(\"resize\"", "CheckOpen(ctx); err != nil && false {\n		return l.failed(\"resize\"", "TestClosedClientChangesNothing"),
 	breaks("adoption that is noted without its labels", "internal/engine/engine.go",
 		"t.Token, w.Labels)", "t.Token, nil)", "TestJournalTellsWhatHappened"),
 	breaks("record at a node that is down, and that hides all locks", "internal/engine/survey/survey.go",

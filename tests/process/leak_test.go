@@ -112,6 +112,23 @@ func TestCloseEndsWaitsAndLeases(t *testing.T) {
 	locktest.Release(t, taken)
 }
 
+// TestClosedClientChangesNothing: over a connection that the program brought, and that stays open.
+func TestClosedClientChangesNothing(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		far, over := s.Client(t, help.Brisk(time.Minute)), s.Conn()
+		defer func() { _ = over.Close() }()
+		c := wire.Wrap(t, &wire.Lossy{Conn: over, Hits: wire.None}, redlatch.Options{})
+		held, permit := locktest.Lock(t, far.Mutex("a")), check.Value(far.Semaphore("s", 2).Acquire(t.Context(), 1)).OK(t)
+		check.OK(t, "Close", c.Close())
+		check.Error(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})), redlatch.ErrClosed)
+		check.Error(t, "Resize", check.ErrorOf(c.Semaphore("s", 2).Resize(t.Context(), 3)), redlatch.ErrClosed)
+		check.OK(t, "Extend", held.Extend(t.Context()))
+		check.OK(t, "TryAcquire of the size before", check.ErrorOf(far.Semaphore("s", 2).TryAcquire(t.Context(), 1)))
+		locktest.Release(t, permit)
+	})
+}
+
 // TestCloseCutsCallsShort: calls whose requests get no answer, whether the server ran them or not, end
 // with the client, no later than one request may take, and nothing of them stays for ever.
 func TestCloseCutsCallsShort(t *testing.T) {
