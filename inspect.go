@@ -337,10 +337,11 @@ func newProcess(p presence.Process) Process { return Process{p.Host, p.PID, p.Pr
 
 // describe names in words the holder of a lock that an acquisition found taken, as it is by now.
 func (c *Client) describe(ctx context.Context, e *TakenError) string {
-	info, err := c.Inspect(ctx, e.Name)
-	if err != nil {
+	p, err := c.engine.Survey.Look(ctx, e.Name)
+	if err != nil || p.Doubt != nil && len(p.Holders) == 0 {
 		return e.Error()
 	}
+	info := newLockInfo(p)
 	works := func(h Holder) bool { return !h.Resting && h.Kept.IsZero() }
 	i, text := slices.IndexFunc(info.Holders, works), ""
 	switch {

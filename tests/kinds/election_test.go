@@ -303,11 +303,15 @@ func TestLeaderWhomTooFewNodesTell(t *testing.T) {
 		nodes, _, c, leaders := quorumElection(t)
 		term := check.Value(c.Election("e").Campaign(t.Context(), "me")).OK(t)
 		check.Equal(t, help.Receive(t, leaders, "the leader").Term, term.Token(), "the term")
+		var taken *redlatch.TakenError
+		_, err := c.Election("e").TryCampaign(t.Context(), "other")
+		check.Must(t, errors.As(err, &taken), "TryCampaign = %v, want a TakenError", err)
 		time.Sleep(time.Second) // until every node has voted
 		nodes[1].Hang()
 		nodes[2].LoseEverything()
 		check.Error(t, "Leader", check.ErrorOf(c.Election("e").Leader(t.Context())), redlatch.ErrUnreachable)
 		check.Error(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "e", redlatch.ForceOptions{})), redlatch.ErrUnreachable)
+		check.Equal(t, taken.Describe(t.Context()), taken.Error(), "Describe")
 		select {
 		case leader := <-leaders:
 			t.Errorf("the observer is told %+v, in the term %d", leader, term.Token())

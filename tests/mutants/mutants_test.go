@@ -33,6 +33,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("lock that too few nodes tell, and that is free by words", "inspect.go",
+		"if err != nil || p.Doubt != nil &&", "if err != nil || p.Doubt != p.Doubt &&", "TestLeaderWhomTooFewNodesTell"),
 	breaks("closed client that takes locks by force", "force.go",
 		"	if err := c.engine.CheckOpen(ctx); err != nil {", "	if err := c.engine.CheckOpen(ctx); err != nil && false {", "TestClosedClientChangesNothing"),
 	breaks("closed client that resizes", "latch.go",
