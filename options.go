@@ -58,8 +58,8 @@ type Options struct {
 	// happened. It must not block, so it must not call what sends requests, nor [Client.Close].
 	// That goroutine is
 	//
-	//   - the caller's for what a call does, and for a loss that a look at the lease finds, such as
-	//     Held, or Err of its context;
+	//   - the caller's for what a call does, or one for each name of a [MultiLease], and the caller's
+	//     for a loss that a look at the lease finds, such as Held, or Err of its context;
 	//   - the client's own for what the watchdog does. A hook that blocks at a loss there stops the
 	//     renewals of all leases of the client, until they are lost;
 	//   - that of the subscription for a lease that was taken by force. A hook that blocks there
