@@ -42,7 +42,7 @@ var mutants = []mutant{
 	breaks("adoption that is noted without its labels", "internal/engine/engine.go",
 		"t.Token, w.Labels)", "t.Token, nil)", "TestJournalTellsWhatHappened"),
 	breaks("record at a node that is down, and that hides all locks", "internal/engine/survey/survey.go",
-		"Cluster && len(signs) > 0 &&", "Cluster && len(signs) < 0 &&", "TestRecordAtANodeThatIsDown"),
+		"Cluster && len(signs) > 0 {", "Cluster && len(signs) < 0 {", "TestHolderOfWhichNothingIsKnown"),
 	breaks("holder that is believed dead since its record cannot be read", "internal/engine/survey/picture.go",
 		" && !sign.Unknown:", ":", "TestHolderOfWhichNothingIsKnown"),
 	breaks("losses at once of which some are not noted", "internal/record/journal/journal.go",

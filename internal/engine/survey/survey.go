@@ -193,7 +193,7 @@ func (s *Survey) recall(ctx context.Context, node conn.Conn, all []Picture, met 
 		}
 	}
 	signs, err := s.signs(ctx, node, asked)
-	if s.Conn.Target().Cluster && len(signs) > 0 && ctx.Err() == nil {
+	if s.Conn.Target().Cluster && len(signs) > 0 {
 		err = nil // the node of a record may be down, and that of the lock is not
 	}
 	if err != nil {

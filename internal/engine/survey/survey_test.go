@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -208,14 +209,31 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestHolderOfWhichNothingIsKnown: it is not believed dead, unlike one that has no record after so long.
+// silent is a connection without answers, of a cluster or not.
+type silent struct {
+	*answers.Server
+	cluster bool
+}
+
+func (s silent) Target() conn.Target { return conn.Target{Cluster: s.cluster} }
+
+// TestHolderOfWhichNothingIsKnown: in a cluster the node of its record may be down, also for a caller in a
+// hurry. The holder is told of, and not believed dead, as one without a record is.
 func TestHolderOfWhichNothingIsKnown(t *testing.T) {
 	t.Parallel()
-	for _, unknown := range []bool{true, false} {
-		h := Holder{Party: Party{Since: time.Unix(1000, 0)}}
-		h.meet(presence.Sign{Unknown: unknown}, time.Unix(2000, 0))
-		check.Equal(t, h.Dead, !unknown, "Dead")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, cluster := range []bool{true, false} {
+			server := silent{answers.New(answers.Silent), cluster}
+			s := &Survey{Conn: server, Timeout: 3 * time.Second}
+			p := picture(script.Mutex, "a", 0, Holder{Party: Party{Client: "C", Since: time.Unix(1000, 0)}})
+			p.At = time.Unix(2000, 0)
+			all := []Picture{p}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			s.recall(ctx, server, all, nil)
+			cancel()
+			check.That(t, (all[0].err == nil) == cluster && all[0].Holders[0].Dead != cluster, "in a cluster: %v: %+v", cluster, all[0])
+		}
+	})
 }
 
 // TestMergeOfOtherClocks: one node's clock is an hour off, and a wait is as long as it was.
