@@ -71,6 +71,15 @@ func TestOwnClientOfACluster(t *testing.T) {
 	conntest.RunCluster(t, owned)
 }
 
+// TestSharedClientOfACluster: rueidis answers a slot that has moved by itself, so the adapter sees no error.
+func TestSharedClientOfACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestOwnClientOfACluster shows most of it: make test-all runs it")
+	}
+	t.Parallel()
+	conntest.RunCluster(t, shared(func(o *rueidis.ClientOption) { o.DisableCache = true }))
+}
+
 // TestSharedClient leaves rueidis as it is out of the box, with retries, but for caching, which the
 // suite's user may not turn on.
 func TestSharedClient(t *testing.T) {
