@@ -43,6 +43,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/redis/go-redis/v9"
 
@@ -85,7 +86,7 @@ func New(client redis.UniversalClient) *Conn {
 	c := &Conn{client: client}
 	switch client := client.(type) {
 	case interface{ Options() *redis.Options }:
-		c.target.Addr = client.Options().Addr
+		c.target.Addr = addrOf(client.Options())
 	case interface {
 		Options() *redis.ClusterOptions
 		masters
@@ -98,6 +99,31 @@ func New(client redis.UniversalClient) *Conn {
 		panic(fmt.Sprintf("redlatchgoredis: cannot use a %T: give New a *redis.Client or a *redis.ClusterClient", client))
 	}
 	return c
+}
+
+// forSentinel is what go-redis calls each client for Sentinel.
+const forSentinel = "FailoverClient"
+
+// failovers are the clients for Sentinel, by their options.
+var failovers struct {
+	sync.Mutex
+	all []weak.Pointer[redis.Options]
+}
+
+// addrOf returns the address of a client. Those for Sentinel are numbered: with one address for all of
+// them, no quorum could have several.
+func addrOf(o *redis.Options) string {
+	if o.Addr != forSentinel {
+		return o.Addr
+	}
+	failovers.Lock()
+	defer failovers.Unlock()
+	i := slices.Index(failovers.all, weak.Make(o)) // one client twice in a quorum is refused all the same
+	if i < 0 {
+		i = len(failovers.all)
+		failovers.all = append(failovers.all, weak.Make(o))
+	}
+	return fmt.Sprintf("%s %d", forSentinel, i+1)
 }
 
 // Target implements [conn.Conn].

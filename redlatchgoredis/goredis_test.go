@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/conn/conntest"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -115,6 +116,28 @@ func TestNewRefusesClientsThatCannotHoldALock(t *testing.T) {
 			redlatchgoredis.New(client)
 		}()
 	}
+}
+
+// TestQuorumBehindSentinel: a quorum may have several clients for Sentinel, which go-redis gives one address,
+// and not the same client twice.
+func TestQuorumBehindSentinel(t *testing.T) {
+	t.Parallel()
+	var clients []*redis.Client
+	for range 3 {
+		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{"127.0.0.1:1"}})
+		defer client.Close()
+		clients = append(clients, client)
+	}
+	quorum := func(clients ...*redis.Client) error {
+		var nodes []conn.Conn
+		for _, client := range clients {
+			nodes = append(nodes, redlatchgoredis.New(client))
+		}
+		_, err := redlatch.NewQuorum(nodes, redlatch.Options{})
+		return err
+	}
+	check.Nil(t, "NewQuorum", quorum(clients...))
+	check.Error(t, "NewQuorum with one client twice", quorum(clients[0], clients[1], clients[0]), redlatch.ErrInvalid)
 }
 
 func TestNewTakesWhatEmbedsAClient(t *testing.T) {
