@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"golang.org/x/tools/go/cfg"
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 // paths looks for a way through a function on which a lease is not released.
@@ -17,8 +18,9 @@ import (
 // at a return, and where another value takes the variable, as in a loop that acquires again. In
 // doubt a path ends well, so that what is reported is a mistake.
 type paths struct {
-	info  *types.Info
-	token *types.Var // has what Token of the lease returned; nil if there is none
+	info   *types.Info
+	token  *types.Var          // has what Token of the lease returned; nil if there is none
+	failed map[*types.Var]bool // each has what errors.Is or its like said of the error
 	acquisition
 }
 
@@ -43,10 +45,12 @@ func (p *paths) lost(graph *cfg.CFG) ast.Node {
 // follow goes on in a block, from the node of that index.
 func (p *paths) follow(b *cfg.Block, from int, err *types.Var, seen map[place]bool) ast.Node {
 	for _, n := range b.Nodes[from:] {
-		asked := p.asksTheLease(n)
+		asked, flag := p.asksTheLease(n), p.asksTheError(n, err)
 		switch {
-		case p.releases(n), p.copies(n, err):
+		case p.releases(n), flag == nil && p.copies(n, err):
 			return nil
+		case flag != nil:
+			p.failed[flag] = true
 		case n == p.stmt, p.assigns(n, p.lease):
 			return n
 		case asked != nil:
@@ -94,8 +98,8 @@ func (p *paths) noLease(e ast.Expr, isTrue bool, err *types.Var) bool {
 				return x || y // both have that value
 			}
 			return x && y
-		case token.EQL, token.NEQ:
-			equal := (e.Op == token.EQL) == isTrue
+		case token.EQL, token.LEQ, token.GEQ, token.NEQ, token.GTR, token.LSS: // a token <= 0 is 0
+			equal := (e.Op == token.EQL || e.Op == token.LEQ || e.Op == token.GEQ) == isTrue
 			if p.comparesWithNil(e, p.lease) || p.compares(e, p.isToken, p.isZero) {
 				return equal
 			}
@@ -105,10 +109,14 @@ func (p *paths) noLease(e ast.Expr, isTrue bool, err *types.Var) bool {
 		}
 	case *ast.CallExpr:
 		switch {
-		case p.mentions(e, err) && p.fromErrors(e):
+		case p.fromErrors(e) && (p.mentions(e, err) || within(e, p.isNotHeld)):
 			return isTrue // errors.Is and errors.As of nil are false
 		case p.method(e) == "Held":
 			return !isTrue
+		}
+	case *ast.Ident:
+		if v, ok := p.info.Uses[e].(*types.Var); ok && p.failed[v] {
+			return isTrue
 		}
 	}
 	return p.mentions(e, err)
@@ -127,21 +135,35 @@ func (p *paths) method(e ast.Expr) string {
 // asksTheLease returns the variable that a node gives the error of a method by which the lease says
 // that it is not held any more, and nil for another node. It notes a variable that is given the token.
 func (p *paths) asksTheLease(n ast.Node) *types.Var {
-	assign, ok := n.(*ast.AssignStmt)
-	if !ok || len(assign.Rhs) != 1 {
-		return nil
-	}
-	id, ok := ast.Unparen(assign.Lhs[len(assign.Lhs)-1]).(*ast.Ident)
-	if !ok {
-		return nil
-	}
-	switch p.method(assign.Rhs[0]) {
+	last, from := p.given(n)
+	switch p.method(from) {
 	case "ID", "Err":
-		return variable(p.info, id)
+		return last
 	case "Token":
-		p.token = variable(p.info, id)
+		p.token = last
 	}
 	return nil
+}
+
+// asksTheError returns the variable that a node gives what errors.Is or its like says of the error, and
+// nil for another node.
+func (p *paths) asksTheError(n ast.Node, err *types.Var) *types.Var {
+	last, from := p.given(n)
+	if last == nil || !p.mentions(from, err) || !p.fromErrors(from) {
+		return nil
+	}
+	return last
+}
+
+// given returns the last variable that a node gives a value, and what gives it, if that is one
+// expression.
+func (p *paths) given(n ast.Node) (last *types.Var, from ast.Expr) {
+	if assign, ok := n.(*ast.AssignStmt); ok && len(assign.Rhs) == 1 {
+		if id, ok := ast.Unparen(assign.Lhs[len(assign.Lhs)-1]).(*ast.Ident); ok {
+			return variable(p.info, id), assign.Rhs[0]
+		}
+	}
+	return nil, nil
 }
 
 // comparesWithNil reports whether a comparison is that of a variable with nil.
@@ -164,8 +186,17 @@ func (p *paths) names(n ast.Node, v *types.Var) bool {
 }
 
 // The lease says by these that it is not held: an error, and 0.
-func (p *paths) isErr(e ast.Expr) bool   { return p.method(e) == "Err" }
-func (p *paths) isToken(e ast.Expr) bool { return p.method(e) == "Token" || p.names(e, p.token) }
+func (p *paths) isErr(e ast.Expr) bool { return p.method(e) == "Err" }
+
+func (p *paths) isToken(e ast.Expr) bool {
+	return p.method(e) == "Token" || p.method(e) == "Remaining" || p.names(e, p.token)
+}
+
+// isNotHeld reports whether a node is the error of the library that says so.
+func (p *paths) isNotHeld(n ast.Node) bool {
+	id, ok := n.(*ast.Ident)
+	return ok && id.Name == "ErrNotHeld" && p.info.Uses[id] != nil && p.info.Uses[id].Pkg().Path() == library
+}
 
 func (p *paths) isNil(e ast.Expr) bool { return p.info.Types[e].IsNil() }
 
@@ -174,13 +205,18 @@ func (p *paths) isZero(e ast.Expr) bool {
 	return v != nil && v.Kind() == constant.Int && constant.Sign(v) == 0
 }
 
-// fromErrors reports whether a function of package errors is called.
-func (p *paths) fromErrors(call *ast.CallExpr) bool {
-	if s, ok := call.Fun.(*ast.SelectorExpr); ok {
-		f, ok := p.info.Uses[s.Sel].(*types.Func)
-		return ok && f.Pkg() != nil && f.Pkg().Path() == "errors"
+// fromErrors reports whether a function of package errors is called that answers yes or no.
+func (p *paths) fromErrors(e ast.Expr) bool {
+	call, ok := ast.Unparen(e).(*ast.CallExpr)
+	if !ok {
+		return false
 	}
-	return false
+	f := typeutil.StaticCallee(p.info, call)
+	if f == nil || f.Pkg() == nil || f.Pkg().Path() != "errors" {
+		return false
+	}
+	last := f.Signature().Results()
+	return types.Identical(last.At(last.Len()-1).Type(), types.Typ[types.Bool])
 }
 
 // harmless are the methods that leave a lease held and do not let it out of the function.

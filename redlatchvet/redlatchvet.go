@@ -136,15 +136,16 @@ func assigned(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG, stmt ast
 		thrownAway(pass, from[0])
 		return
 	}
-	a := acquisition{stmt: stmt, call: call, lease: variable(pass.TypesInfo, lease)}
-	if err, ok := ast.Unparen(to[1]).(*ast.Ident); ok {
-		a.err = variable(pass.TypesInfo, err)
+	err, ok := ast.Unparen(to[1]).(*ast.Ident)
+	if !ok { // where the error is asked that is stored, the graph does not tell
+		return
 	}
+	a := acquisition{stmt: stmt, call: call, lease: variable(pass.TypesInfo, lease), err: variable(pass.TypesInfo, err)}
 	// A variable of another function, or a result of this one, may be released elsewhere.
 	if a.lease == nil || a.lease.Pos() < body.Pos() || a.lease.Pos() > body.End() {
 		return
 	}
-	p := paths{info: pass.TypesInfo, acquisition: a}
+	p := paths{info: pass.TypesInfo, failed: make(map[*types.Var]bool), acquisition: a}
 	if p.unclear(body) || p.captured(body) {
 		return
 	}

@@ -224,7 +224,13 @@ func notHeldByItsAnswers(ctx context.Context, m *redlatch.Mutex, hurry bool) err
 	if 0 == token {
 		return nil
 	}
-	if lease.Err() == nil && lease.Token() != 0 {
+	if token <= 0 || 0 >= lease.Token() || lease.Remaining() == 0 {
+		return nil
+	}
+	if err := lease.Extend(ctx); errors.Is(err, redlatch.ErrNotHeld) {
+		return err
+	}
+	if lease.Err() == nil && lease.Token() > 0 {
 		return lease.Release(ctx)
 	}
 	return nil
@@ -236,7 +242,7 @@ func heldByItsAnswers(ctx context.Context, m *redlatch.Mutex) error {
 		return err
 	}
 	token := lease.Token()
-	if lease.Err() == nil && token != 0 {
+	if lease.Err() == nil && token > 0 {
 		return nil
 	}
 	return lease.Release(ctx)
@@ -357,6 +363,38 @@ func remembered(ctx context.Context, m *redlatch.Mutex) error {
 		return err
 	}
 	return lease.Release(ctx)
+}
+
+func storedError(ctx context.Context, m *redlatch.Mutex, errs []error) {
+	var lease *redlatch.Lease
+	lease, errs[0] = m.Lock(ctx)
+	if errs[0] != nil {
+		return
+	}
+	lease.Release(ctx)
+}
+
+func takenByType(ctx context.Context, m *redlatch.Mutex) error {
+	lease, err := m.TryLock(ctx)
+	lost := errors.Is(err, redlatch.ErrNotHeld)
+	if _, taken := errors.AsType[*redlatch.TakenError](err); taken || lost {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return lease.Release(ctx)
+}
+
+func neverByType(ctx context.Context, m *redlatch.Mutex) error {
+	lease, err := m.TryLock(ctx) // want `the lease of Mutex.TryLock is never released`
+	if _, taken := errors.AsType[*redlatch.TakenError](err); taken {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return work(lease.Context())
 }
 
 func askedAnotherWay(ctx context.Context, m *redlatch.Mutex, isTaken func(error) bool) {

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-var ErrTaken = errors.New("taken")
+var ErrTaken, ErrNotHeld = errors.New("taken"), errors.New("not held")
 
 type Client struct{}
 
@@ -48,3 +48,9 @@ func (s *Slot) ID() (int, error) { return 0, nil }
 type MultiLease struct{}
 
 func (l *MultiLease) Release(ctx context.Context) error { return nil }
+
+type TakenError struct{}
+
+func (e *TakenError) Error() string { return "" }
+
+func (l *Lease) Remaining() int64 { return 0 }
