@@ -60,6 +60,17 @@ func TestOpenHeedsItsContext(t *testing.T) {
 	s.Resume()
 }
 
+// TestQuorumOfOneSetOfSentinels: the same sentinels may watch all nodes of a quorum, each by its own name.
+func TestQuorumOfOneSetOfSentinels(t *testing.T) {
+	t.Parallel()
+	const sentinels = "redis+sentinel://127.0.0.1:1/"
+	soon := redlatch.Options{RequestTimeout: 300 * time.Millisecond}
+	for third, want := range map[string]error{"c": redlatch.ErrUnreachable, "a/1": redlatch.ErrInvalid} {
+		_, err := redlatch.OpenQuorum(t.Context(), []string{sentinels + "a", sentinels + "b", sentinels + third}, soon)
+		check.Error(t, "OpenQuorum", err, want)
+	}
+}
+
 // TestOpenUnreachable: whatever keeps a server, or most nodes of a quorum, from answering, the error
 // says that it cannot be reached, also if the deadline of the context passed first.
 func TestOpenUnreachable(t *testing.T) {

@@ -52,7 +52,11 @@ func Node(number int, url string, o Options) (*quorum.Lazy, error) {
 		return nil, fault.Invalid("node %d of the quorum is a cluster: a node is one server, or a master behind Sentinel", number)
 	}
 	dial.Dialer.Timeout = min(dial.Dialer.Timeout, o.Timeout)
-	return quorum.NewLazy(strings.Join(dial.InitAddress, ","), o.Timeout, func(ctx context.Context) (conn.Conn, error) {
+	addr := strings.Join(dial.InitAddress, ",")
+	if master := dial.Sentinel.MasterSet; master != "" { // the same sentinels may watch all nodes
+		addr += "/" + master
+	}
+	return quorum.NewLazy(addr, o.Timeout, func(ctx context.Context) (conn.Conn, error) {
 		c, err := connect(ctx, dial)
 		if err != nil {
 			return nil, err
