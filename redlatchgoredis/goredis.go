@@ -28,10 +28,8 @@
 // for a server. Calls of redlatch end with their context all the same; what they leave running ends
 // with the client's ReadTimeout, so do not turn that off.
 //
-// Retries by go-redis are safe, because every script of redlatch may run twice and mean one. They
-// are not needed either: redlatch resends by itself, and then knows of it. It does not know when
-// go-redis does: a release whose reply was lost, and that go-redis sent again, ends with a
-// LostError although the lease was released. Options.MaxRetries -1 excludes that.
+// go-redis retries nothing that redlatch sends, whatever Options.MaxRetries says: redlatch resends by
+// itself, and then knows of it.
 package redlatchgoredis
 
 import (
@@ -144,11 +142,11 @@ func (c *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 
 // run sends the calls as one pipeline of the commands that they are built into. It builds them
 // before anything that may outlast it starts, since calls is the caller's.
-func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(context.Context, *conn.Call) *redis.Cmd) []conn.Result {
+func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(context.Context, *conn.Call) once) []conn.Result {
 	if len(calls) == 0 {
 		return nil
 	}
-	commands := make([]*redis.Cmd, len(calls))
+	commands := make([]once, len(calls))
 	for i := range calls {
 		commands[i] = build(ctx, &calls[i])
 	}
@@ -192,7 +190,7 @@ func astray(err error) bool {
 	return err != nil && !errors.Is(err, context.Canceled)
 }
 
-func (c *Conn) process(ctx context.Context, commands []*redis.Cmd) []conn.Result {
+func (c *Conn) process(ctx context.Context, commands []once) []conn.Result {
 	var err error
 	if len(commands) == 1 {
 		err = c.client.Process(ctx, commands[0])
@@ -278,7 +276,7 @@ func (c *Conn) elsewhere(ctx context.Context, err error) (at redis.Cmdable, aski
 
 // replicated sends a script and WAIT to a node in one pipeline.
 func (c *Conn) replicated(
-	ctx context.Context, at redis.Cmdable, asking bool, command *redis.Cmd, n int, wait time.Duration,
+	ctx context.Context, at redis.Cmdable, asking bool, command once, n int, wait time.Duration,
 ) (conn.Result, int) {
 	waiting := redis.NewIntCmd(ctx, "wait", n, wait.Milliseconds())
 	r, err := adapter.Await(ctx, func() (conn.Result, error) {
@@ -297,9 +295,8 @@ func (c *Conn) replicated(
 	return r, int(acks)
 }
 
-// patient returns a client that shares the connections of at, gives up that much later, and sends
-// nothing again: a late copy could shorten a lease. For WAIT in a pipeline go-redis allows no more time
-// than for any other command.
+// patient returns a client that shares the connections of at, and gives up that much later. For WAIT in a
+// pipeline go-redis allows no more time than for any other command.
 func patient(at redis.Cmdable, wait time.Duration) redis.Cmdable {
 	node, ok := at.(interface {
 		Options() *redis.Options
@@ -312,20 +309,26 @@ func patient(at redis.Cmdable, wait time.Duration) redis.Cmdable {
 	if timeout > 0 { // else there is none
 		timeout += wait
 	}
-	once := node.WithTimeout(timeout)
-	once.Options().MaxRetries = 0 // of this copy alone
-	return once
+	return node.WithTimeout(timeout)
 }
 
-func evalsha(ctx context.Context, call *conn.Call) *redis.Cmd {
+// once is a command that go-redis does not retry: redlatch resends by itself, and then knows of it. If the
+// first command of a pipeline to a cluster has to wait (TRYAGAIN), go-redis would retry the others, too,
+// which were done: a release that is done twice looks like a loss.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements [redis.Cmder]. It holds for the whole pipeline of the command.
+func (once) NoRetry() bool { return true }
+
+func evalsha(ctx context.Context, call *conn.Call) once {
 	return command(ctx, "evalsha", call.Script.SHA1, call)
 }
 
-func eval(ctx context.Context, call *conn.Call) *redis.Cmd {
+func eval(ctx context.Context, call *conn.Call) once {
 	return command(ctx, "eval", call.Script.Text, call)
 }
 
-func command(ctx context.Context, name, script string, call *conn.Call) *redis.Cmd {
+func command(ctx context.Context, name, script string, call *conn.Call) once {
 	args := make([]any, 0, 3+len(call.Keys)+len(call.Args))
 	args = append(args, name, script, len(call.Keys))
 	for _, key := range call.Keys {
@@ -338,7 +341,7 @@ func command(ctx context.Context, name, script string, call *conn.Call) *redis.C
 	if len(call.Keys) > 0 {
 		cmd.SetFirstKeyPos(3) // by which a cluster's client finds the node
 	}
-	return cmd
+	return once{cmd}
 }
 
 // Scan implements [conn.Conn].

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +91,32 @@ func TestWaitMayTakeLongerThanARead(t *testing.T) {
 		t.Errorf("EvalReplicated = %+v and %d acknowledgements, want 2 and none", r, acks)
 	}
 	check.Equal(t, server.Do("GET", "k"), "2", "runs of the script")
+}
+
+// TestNothingIsRetried: two calls go to one node, and the first has to wait there, since its slot moves. The
+// other runs once. go-redis retried both, and a release that was done twice was told as a loss.
+func TestNothingIsRetried(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})
+	defer client.Close()
+	c := redlatchgoredis.New(client)
+	slot := nodes[0].Slot("{moves}")
+	from, to := nodes[slot*3/16384], nodes[(slot*3/16384+1)%3]
+	key := "stays"
+	for nodes[0].Slot(key)*3/16384 != slot*3/16384 {
+		key += "."
+	}
+	count := conn.Call{Script: conn.NewScript("count", "return redis.call('INCR', KEYS[1])"), Keys: []string{key}}
+	check.Nil(t, "Eval", c.Eval(t.Context(), count)[0].Err) // from now on the server knows the script
+	from.Do("SET", "{moves}here", "1")
+	from.Do("CLUSTER", "SETSLOT", strconv.Itoa(slot), "MIGRATING", strings.TrimSpace(to.Do("CLUSTER", "MYID")))
+	two := conn.Call{Script: conn.NewScript("two", "return redis.call('EXISTS', unpack(KEYS))"), Keys: []string{"{moves}here", "{moves}there"}}
+	results := c.Eval(t.Context(), two, count)
+	var refused *conn.ReplyError
+	check.That(t, errors.As(results[0].Err, &refused) && refused.Code() == "TRYAGAIN", "Eval of keys that move = %+v, want TRYAGAIN", results[0])
+	check.That(t, results[1].Err == nil && results[1].Reply.Int == 2, "Eval of a key that stays = %+v, want 2", results[1])
+	check.Equal(t, from.Do("GET", key), "2", "runs of the script")
 }
 
 func TestCloseLeavesTheClientOpen(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // result is the outcome of a command that was processed, possibly in a pipeline, of which err is
 // the error.
-func result(ctx context.Context, command *redis.Cmd, err error) conn.Result {
+func result(ctx context.Context, command once, err error) conn.Result {
 	value, own := command.Result()
 	switch {
 	case errors.Is(own, redis.Nil):

@@ -36,12 +36,15 @@ func overEachAdapter(t *testing.T, test func(t *testing.T, open func(nodes []*re
 	})
 	t.Run("go-redis", func(t *testing.T) {
 		t.Parallel()
-		test(t, func(nodes []*redistest.Server, o redlatch.Options) *redlatch.Client {
-			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}, PoolSize: 1})
-			t.Cleanup(func() { _ = rdb.Close() })
-			return wire.Wrap(t, redlatchgoredis.New(rdb), o)
-		})
+		test(t, func(nodes []*redistest.Server, o redlatch.Options) *redlatch.Client { return overGoRedis(t, nodes, o) })
 	})
+}
+
+// overGoRedis returns a client of a cluster over go-redis.
+func overGoRedis(t *testing.T, nodes []*redistest.Server, o redlatch.Options) *redlatch.Client {
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}, PoolSize: 1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return wire.Wrap(t, redlatchgoredis.New(rdb), o)
 }
 
 // TestClusterMasterIsKilled: the master of a name dies while 32 workers of 4 clients take turns at
@@ -244,7 +247,8 @@ func TestReleaseWhileASlotMoves(t *testing.T) {
 }
 
 // TestSlotsNeverRest: the slots of locks of every kind, and of the names of a MultiMutex, go from master
-// to master all the time. Two clients go on taking turns, one at a time, and meet no error.
+// to master all the time. Two clients, one over each library, go on taking turns, one at a time, and meet no
+// error.
 func TestSlotsNeverRest(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
@@ -269,8 +273,7 @@ func TestSlotsNeverRest(t *testing.T) {
 	}
 	o := help.Attentive()
 	o.Heartbeat, o.RequestTimeout = 5*time.Second, locktest.Patience // of which three outlast a move on a busy machine
-	for range 2 {
-		c := locktest.Open(t, help.ClusterURL(nodes), o)
+	for _, c := range []*redlatch.Client{locktest.Open(t, help.ClusterURL(nodes), o), overGoRedis(t, nodes, o)} {
 		for i, l := range kindtest.Locks(c, "{tag}") {
 			takeTurns(i, func(ctx context.Context, alone func()) error {
 				lease, err := l.Acquire(ctx)
