@@ -28,8 +28,8 @@
 // for a server. Calls of redlatch end with their context all the same; what they leave running ends
 // with the client's ReadTimeout, so do not turn that off.
 //
-// go-redis retries nothing that redlatch sends, whatever Options.MaxRetries says: redlatch resends by
-// itself, and then knows of it.
+// go-redis retries nothing that redlatch sends, whatever Options.MaxRetries says: redlatch resends
+// by itself, and then knows of it.
 package redlatchgoredis
 
 import (
@@ -108,8 +108,8 @@ var failovers struct {
 	all []weak.Pointer[redis.Options]
 }
 
-// addrOf returns the address of a client. Those for Sentinel are numbered: with one address for all of
-// them, no quorum could have several.
+// addrOf returns the address of a client. Those for Sentinel are numbered: with one address for all
+// of them, no quorum could have several.
 func addrOf(o *redis.Options) string {
 	if o.Addr != forSentinel {
 		return o.Addr
@@ -169,10 +169,14 @@ var began = time.Now()
 
 // reload has go-redis look at the cluster anew if one of these results says that what it knows may
 // be old. By itself it would go on to ask a master that died until a minute has passed: it takes
-// neither a connection that is refused nor one that is silent for news.
+// neither a connection that is refused nor one that is silent for news. Errors of nodes that do not
+// agree it changes; see unsettled.
 func (c *Conn) reload(results []conn.Result) {
 	if c.cluster == nil || !slices.ContainsFunc(results, func(r conn.Result) bool { return astray(r.Err) }) {
 		return
+	}
+	for i := range results {
+		results[i].Err = unsettled(results[i].Err)
 	}
 	last, now := c.looked.Load(), int64(time.Since(began)+lookEvery) // so the first is not too early
 	if now-last >= int64(lookEvery) && c.looked.CompareAndSwap(last, now) {
@@ -181,11 +185,22 @@ func (c *Conn) reload(results []conn.Result) {
 	}
 }
 
+// unsettled returns err, or what is no answer if a node still named another one after all
+// redirects: they do not agree where the slot is. Nothing was done, and a resend may find that they
+// do.
+func unsettled(err error) error {
+	var sent *conn.ReplyError
+	if errors.As(err, &sent) && (sent.Code() == "MOVED" || sent.Code() == "ASK") {
+		return fmt.Errorf("the nodes do not agree where the slot is: %v", err)
+	}
+	return err
+}
+
 // astray reports whether err may come from asking a node that does not have the slot any more.
 func astray(err error) bool {
 	var sent *conn.ReplyError
 	if errors.As(err, &sent) {
-		return slices.Contains([]string{"MOVED", "CLUSTERDOWN", "READONLY", "MASTERDOWN"}, sent.Code())
+		return slices.Contains([]string{"MOVED", "ASK", "CLUSTERDOWN", "READONLY", "MASTERDOWN"}, sent.Code())
 	}
 	return err != nil && !errors.Is(err, context.Canceled)
 }
@@ -295,8 +310,8 @@ func (c *Conn) replicated(
 	return r, int(acks)
 }
 
-// patient returns a client that shares the connections of at, and gives up that much later. For WAIT in a
-// pipeline go-redis allows no more time than for any other command.
+// patient returns a client that shares the connections of at, and gives up that much later. For
+// WAIT in a pipeline go-redis allows no more time than for any other command.
 func patient(at redis.Cmdable, wait time.Duration) redis.Cmdable {
 	node, ok := at.(interface {
 		Options() *redis.Options
@@ -312,9 +327,9 @@ func patient(at redis.Cmdable, wait time.Duration) redis.Cmdable {
 	return node.WithTimeout(timeout)
 }
 
-// once is a command that go-redis does not retry: redlatch resends by itself, and then knows of it. If the
-// first command of a pipeline to a cluster has to wait (TRYAGAIN), go-redis would retry the others, too,
-// which were done: a release that is done twice looks like a loss.
+// once is a command that go-redis does not retry: redlatch resends by itself, and then knows of it.
+// If the first command of a pipeline to a cluster has to wait (TRYAGAIN), go-redis would retry the
+// others, too, which were done: a release that is done twice looks like a loss.
 type once struct{ *redis.Cmd }
 
 // NoRetry implements [redis.Cmder]. It holds for the whole pipeline of the command.

@@ -93,8 +93,9 @@ func TestWaitMayTakeLongerThanARead(t *testing.T) {
 	check.Equal(t, server.Do("GET", "k"), "2", "runs of the script")
 }
 
-// TestNothingIsRetried: two calls go to one node, and the first has to wait there, since its slot moves. The
-// other runs once. go-redis retried both, and a release that was done twice was told as a loss.
+// TestNothingIsRetried: two calls go to one node, and the first has to wait there, since its slot
+// moves. The other runs once. go-redis retried both, and a release that was done twice was told as
+// a loss.
 func TestNothingIsRetried(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
@@ -117,6 +118,25 @@ func TestNothingIsRetried(t *testing.T) {
 	check.That(t, errors.As(results[0].Err, &refused) && refused.Code() == "TRYAGAIN", "Eval of keys that move = %+v, want TRYAGAIN", results[0])
 	check.That(t, results[1].Err == nil && results[1].Reply.Int == 2, "Eval of a key that stays = %+v, want 2", results[1])
 	check.Equal(t, from.Do("GET", key), "2", "runs of the script")
+}
+
+// TestNodesThatNameEachOther: two nodes do not agree which of them has a slot, as for a moment
+// while it changes hands. A resend gets the lock. (The caller got MOVED.)
+func TestNodesThatNameEachOther(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})
+	defer client.Close()
+	c := check.Value(redlatch.New(redlatchgoredis.New(client), redlatch.Options{RequestTimeout: time.Minute})).OK(t)
+	defer c.Close()
+	slot := nodes[0].Slot(c.Mutex("a").Key())
+	from, to := nodes[slot*3/16384], nodes[(slot*3/16384+1)%3]
+	give := func(at *redistest.Server) {
+		at.Do("CLUSTER", "SETSLOT", strconv.Itoa(slot), "NODE", strings.TrimSpace(to.Do("CLUSTER", "MYID")))
+	}
+	give(from)
+	time.AfterFunc(300*time.Millisecond, func() { give(to) })
+	check.OK(t, "Do", c.Mutex("a").Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }))
 }
 
 func TestCloseLeavesTheClientOpen(t *testing.T) {
@@ -146,8 +166,8 @@ func TestNewRefusesClientsThatCannotHoldALock(t *testing.T) {
 	}
 }
 
-// TestQuorumBehindSentinel: a quorum may have several clients for Sentinel, which go-redis gives one address,
-// and not the same client twice.
+// TestQuorumBehindSentinel: a quorum may have several clients for Sentinel, to which go-redis gives
+// one address, and not the same client twice.
 func TestQuorumBehindSentinel(t *testing.T) {
 	t.Parallel()
 	var clients []*redis.Client
