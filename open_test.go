@@ -60,7 +60,8 @@ func TestOpenHeedsItsContext(t *testing.T) {
 	s.Resume()
 }
 
-// TestQuorumOfOneSetOfSentinels: the same sentinels may watch all nodes of a quorum, each by its own name.
+// TestQuorumOfOneSetOfSentinels: the same sentinels may watch all nodes of a quorum, each by its
+// own name.
 func TestQuorumOfOneSetOfSentinels(t *testing.T) {
 	t.Parallel()
 	const sentinels = "redis+sentinel://127.0.0.1:1/"

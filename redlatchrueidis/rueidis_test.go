@@ -71,7 +71,8 @@ func TestOwnClientOfACluster(t *testing.T) {
 	conntest.RunCluster(t, owned)
 }
 
-// TestSharedClientOfACluster: rueidis answers a slot that has moved by itself, so the adapter sees no error.
+// TestSharedClientOfACluster: rueidis follows a slot that has moved by itself, so the adapter sees
+// no error.
 func TestSharedClientOfACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("TestOwnClientOfACluster shows most of it: make test-all runs it")

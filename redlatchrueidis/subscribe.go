@@ -21,7 +21,8 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message
 		return c.listen(ctx, c.client, subscribe, stays, up, message)
 	}
 	addr, at := c.anyMaster()
-	// Of a slot that moved, rueidis alone hears for a shared client: the map is up to half a minute old.
+	// Of a slot that moved, rueidis alone hears for a shared client: the map is up to half a minute
+	// old.
 	left := func() bool { return addr != "" && (c.client.Nodes()[addr] == nil || !c.isMaster(addr)) }
 	return c.listen(ctx, at, subscribe, left, up, message)
 }

@@ -145,8 +145,8 @@ func (p *paths) asksTheLease(n ast.Node) *types.Var {
 	return nil
 }
 
-// asksTheError returns the variable that a node gives what errors.Is or its like says of the error, and
-// nil for another node.
+// asksTheError returns the variable that a node gives what errors.Is or its like says of the error,
+// and nil for another node.
 func (p *paths) asksTheError(n ast.Node, err *types.Var) *types.Var {
 	last, from := p.given(n)
 	if last == nil || !p.mentions(from, err) || !p.fromErrors(from) {

@@ -247,8 +247,8 @@ func TestReleaseWhileASlotMoves(t *testing.T) {
 }
 
 // TestSlotsNeverRest: the slots of locks of every kind, and of the names of a MultiMutex, go from master
-// to master all the time. Two clients, one over each library, go on taking turns, one at a time, and meet no
-// error.
+// to master all the time. Two clients, one over each library, go on taking turns, one at a time, and
+// meet no error.
 func TestSlotsNeverRest(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
