@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/conn/conntest"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -79,6 +80,34 @@ func TestSharedClientOfACluster(t *testing.T) {
 	}
 	t.Parallel()
 	conntest.RunCluster(t, shared(func(o *rueidis.ClientOption) { o.DisableCache = true }))
+}
+
+// TestSubscriptionsAreAtMasters, also those that come first: they were at any node, and at a replica
+// they ended after some seconds.
+func TestSubscriptionsAreAtMasters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the nodes take seconds to hear of the replicas: make test-all runs it")
+	}
+	t.Parallel()
+	nodes := redistest.StartClusterWithReplicas(t, 3)
+	for _, replica := range nodes[3:] { // a node hears of them by and by
+		_, port, _ := net.SplitHostPort(replica.Addr())
+		locktest.Eventually(t, "all replicas are told", func() bool { return strings.Contains(nodes[0].Do("CLUSTER", "SLOTS"), port) })
+	}
+	for range 10 {
+		c := check.Value(open(rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}})).OK(t)
+		defer c.Close()
+		ended, up := make(chan error, 1), make(chan struct{})
+		go func() { ended <- c.Subscribe(t.Context(), "a", func() { close(up) }, func(string) {}) }()
+		select {
+		case <-up:
+		case err := <-ended:
+			t.Fatalf("Subscribe = %v", err)
+		}
+	}
+	for _, replica := range nodes[3:] {
+		check.Equal(t, strings.Count(replica.Do("CLIENT", "LIST", "TYPE", "PUBSUB"), "id="), 0, "subscriptions at a replica")
+	}
 }
 
 // TestSharedClient leaves rueidis as it is out of the box, with retries, but for caching, which the

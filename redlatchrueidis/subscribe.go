@@ -20,6 +20,7 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message
 	if !c.target.Cluster {
 		return c.listen(ctx, c.client, subscribe, stays, up, message)
 	}
+	_, _ = c.nodeOf(ctx, channel) // so that masters are known: at a replica, the first check would end it
 	addr, at := c.anyMaster()
 	// Of a slot that moved, rueidis alone hears for a shared client: the map is up to half a minute
 	// old.
