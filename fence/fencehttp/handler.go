@@ -3,7 +3,9 @@ package fencehttp
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/fence"
@@ -52,20 +54,63 @@ func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.H
 		err = g.Do(r.Context(), sent, token, func(ctx context.Context) error {
 			began = true
 			told := make(chan struct{})
+			none := r.Body == nil || r.Body == http.NoBody
+			b := &body{ReadCloser: r.Body, w: w, ended: none}
 			stop := context.AfterFunc(ctx, func() {
 				defer close(told)
-				_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+				b.cut()
 			})
 			defer func() {
 				if !stop() {
 					<-told // w is the server's again when this handler has returned: over HTTP/2 it would panic
 				}
 			}()
-			next.ServeHTTP(w, r.WithContext(ctx))
+			r := r.WithContext(ctx)
+			if !none {
+				r.Body = b
+			}
+			next.ServeHTTP(w, r)
 			return nil
 		})
 		if err != nil && !began {
 			Refuse(w, err)
 		}
 	})
+}
+
+// body is the body of a request, of which reading can be made to fail.
+type body struct {
+	io.ReadCloser
+	w http.ResponseWriter
+
+	mu       sync.Mutex // guards what is below
+	ended    bool       // there is no more to read
+	deadline bool       // is set
+}
+
+// Read implements [io.Reader].
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil {
+		return n, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	if b.deadline { // which cut may have set after the end was read, and before the line above
+		b.w.Header().Set("Connection", "close")
+	}
+	return n, err
+}
+
+// cut makes reading fail, unless all was read. It is tempting to set the deadline in any case. But
+// after the end of the body the server itself reads, to learn whether the client hangs up. If that
+// fails, the contexts of all later requests of the connection end, too.
+func (b *body) cut() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		b.deadline = true
+		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now())
+	}
 }

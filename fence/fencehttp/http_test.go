@@ -133,6 +133,49 @@ func TestTheCallersRequestIsNotChanged(t *testing.T) {
 	check.That(t, len(r.Header) <= 0, "the caller's request has the headers %v, want none", r.Header)
 }
 
+// TestAConnectionOutlivesAStaleRequest: a client whose request became stale locks again, and sends
+// the next one over the same connection. That request goes on. (Its context was canceled.)
+func TestAConnectionOutlivesAStaleRequest(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "a body"} {
+		began, over := make(chan string, 1), make(chan error, 1)
+		url := serve(t, new(fence.Marks), "a", func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			switch r.Header.Get(fencehttp.TokenHeader) {
+			case "5":
+				began <- r.RemoteAddr
+				<-r.Context().Done()
+			case "7":
+				began <- r.RemoteAddr
+				select {
+				case <-r.Context().Done():
+				case <-time.After(100 * time.Millisecond): // in which the server finds its connection broken
+				}
+				over <- r.Context().Err()
+			}
+		})
+		var transport http.Transport
+		defer transport.CloseIdleConnections()
+		send := func(token int64) {
+			r := check.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(text))).OK(t)
+			client := http.Client{Transport: &fencehttp.Transport{Lease: lease{"a", token}, Base: &transport}}
+			response := check.Value(client.Do(r)).OK(t)
+			check.Nil(t, "Close", response.Body.Close())
+		}
+		first := make(chan struct{})
+		go func() {
+			defer close(first)
+			send(5)
+		}()
+		addr := <-began
+		check.Value(put(t, url, lease{"a", 6}, nil)).OK(t)
+		<-first
+		send(7)
+		check.Equal(t, <-began, addr, "the client's address")
+		check.Nil(t, "the context of a fresh request", <-over)
+	}
+}
+
 // TestASuspendedUploadHoldsUpNobody has a holder stop in the middle of its body: the next one must
 // get through, and be the last to write.
 func TestASuspendedUploadHoldsUpNobody(t *testing.T) {

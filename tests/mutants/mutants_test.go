@@ -222,6 +222,8 @@ var mutants = []mutant{
 	breaks("wait for replicas that does not follow a slot", "redlatchrueidis/replicated.go",
 		"			if at == nil {\n				break", "			if at == nil || !asking || asking {\n				break",
 		"TestOwnClientOfACluster"),
+	breaks("stale request that ends all later ones of its connection", "fence/fencehttp/handler.go",
+		"	if !b.ended {", "	if true {", "TestAConnectionOutlivesAStaleRequest"),
 	breaks("pipeline that go-redis retries as a whole", "redlatchgoredis/goredis.go",
 		"NoRetry() bool { return true }", "NoRetry() bool { return false }", "TestNothingIsRetried"),
 	breaks("wait for replicas with the time of any read", "redlatchgoredis/goredis.go",
