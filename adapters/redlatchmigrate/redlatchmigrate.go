@@ -84,15 +84,15 @@ func (d *driver) Lock() error {
 	return nil
 }
 
-// Close ends a wait for the mutex, which golang-migrate may have given up, releases the mutex if it
-// is held, and closes the wrapped driver.
+// Close ends a wait for the mutex, which golang-migrate may have given up, closes the wrapped driver,
+// and releases the mutex if it is held: until then, a migration may run on another goroutine.
 func (d *driver) Close() error {
 	d.close()
-	var err error
+	err := d.Driver.Close()
 	if d.current() != nil {
-		err = d.Unlock()
+		err = errors.Join(d.Unlock(), err)
 	}
-	return errors.Join(err, d.Driver.Close())
+	return err
 }
 
 // Unlock releases the mutex. The error matches [redlatch.ErrNotHeld] if the lock was lost before.

@@ -196,6 +196,29 @@ func TestClosed(t *testing.T) {
 	}
 }
 
+// closing is a driver that tells when it is closed.
+type closing struct {
+	database.Driver
+	told func()
+}
+
+func (c closing) Close() error {
+	c.told()
+	return nil
+}
+
+// TestClosedDuringAMigration: a program that is told to end closes the driver while a migration runs.
+// Another may begin when the database is closed, and not before.
+func TestClosedDuringAMigration(t *testing.T) {
+	t.Parallel()
+	_, c, other := locktest.StartTwo(t, redlatch.Options{})
+	try := func() error { return check.ErrorOf(other.Mutex("migrations").TryLock(t.Context())) }
+	d := redlatchmigrate.Wrap(closing{told: func() { check.Error(t, "TryLock", try(), redlatch.ErrTaken) }}, c.Mutex("migrations"))
+	check.OK(t, "Lock", d.Lock())
+	check.Nil(t, "Close", d.Close())
+	check.Nil(t, "TryLock after Close", try())
+}
+
 // TestTaken: golang-migrate is told that the database is locked.
 func TestTaken(t *testing.T) {
 	t.Parallel()
