@@ -327,14 +327,6 @@ func patient(at redis.Cmdable, wait time.Duration) redis.Cmdable {
 	return node.WithTimeout(timeout)
 }
 
-// once is a command that go-redis does not retry: redlatch resends by itself, and then knows of it.
-// If the first command of a pipeline to a cluster has to wait (TRYAGAIN), go-redis would retry the
-// others, too, which were done: a release that is done twice looks like a loss.
-type once struct{ *redis.Cmd }
-
-// NoRetry implements [redis.Cmder]. It holds for the whole pipeline of the command.
-func (once) NoRetry() bool { return true }
-
 func evalsha(ctx context.Context, call *conn.Call) once {
 	return command(ctx, "evalsha", call.Script.SHA1, call)
 }

@@ -11,6 +11,14 @@ import (
 	"github.com/redlatch/redlatch/internal/driver/adapter"
 )
 
+// once is a command that go-redis does not retry: redlatch resends by itself, and then knows of it.
+// If the first command of a pipeline to a cluster has to wait (TRYAGAIN), go-redis would retry the
+// others, too, which were done: a release that is done twice looks like a loss.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements [redis.Cmder]. It holds for the whole pipeline of the command.
+func (once) NoRetry() bool { return true }
+
 // result is the outcome of a command that was processed, possibly in a pipeline, of which err is
 // the error.
 func result(ctx context.Context, command once, err error) conn.Result {

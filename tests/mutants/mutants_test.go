@@ -224,7 +224,7 @@ var mutants = []mutant{
 		"TestOwnClientOfACluster"),
 	breaks("stale request that ends all later ones of its connection", "fence/fencehttp/handler.go",
 		"	if !b.ended {", "	if true {", "TestAConnectionOutlivesAStaleRequest"),
-	breaks("pipeline that go-redis retries as a whole", "redlatchgoredis/goredis.go",
+	breaks("pipeline that go-redis retries as a whole", "redlatchgoredis/reply.go",
 		"NoRetry() bool { return true }", "NoRetry() bool { return false }", "TestNothingIsRetried"),
 	breaks("wait for replicas with the time of any read", "redlatchgoredis/goredis.go",
 		"patient(at, wait).Pipeline()", "patient(at, 0).Pipeline()",
