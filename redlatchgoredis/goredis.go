@@ -33,6 +33,7 @@
 package redlatchgoredis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,7 +91,8 @@ func New(client redis.UniversalClient) *Conn {
 		masters
 	}:
 		c.cluster = client
-		c.target = conn.Target{Addr: strings.Join(client.Options().Addrs, ","), Cluster: true, ShardsTogether: true}
+		addr := cmp.Or(strings.Join(client.Options().Addrs, ","), "FailoverClusterClient") // which has no addresses
+		c.target = conn.Target{Addr: addr, Cluster: true, ShardsTogether: true}
 		c.places = slots.New(c.readSlots, func() { c.trunks.Recheck(c.masterOf) })
 		c.target.Node = c.places.Node
 	default:
