@@ -8,7 +8,8 @@ import (
 // What the client does when a subscription comes or goes, and with the messages on it.
 
 // subscribed is called when a subscription was connected or lost. Messages may have been published
-// while it was not, and from now on its waiters have to ask more often, or need not any more.
+// while it was not, and from now on its waiters have to ask more often, or need not any more (how
+// often: line/pace.go). No wait ends.
 func (e *Engine) subscribed(s *subscribe.Subscription) {
 	if s == e.Listener.Plain() {
 		e.Keeper.DropKept()

@@ -35,7 +35,8 @@ const unknown = "a client that is gone, cut off or just starting"
 // betweenRuns reports whether what holds a job is the window of a run that has ended.
 func betweenRuns(h redlatch.Holder) bool { return h.Resting && h.Owner == script.Window }
 
-// HolderText returns what is known of the process that holds a lock of that kind.
+// HolderText returns what is known of the process that holds a lock of that kind. [Lock.HolderText]
+// is for a list.
 func HolderText(kind string, h redlatch.Holder) string {
 	switch {
 	case betweenRuns(h):

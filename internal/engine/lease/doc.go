@@ -26,7 +26,8 @@
 // Three files are the lease itself. They use needs.go, pace.go, oldcopy.go and around.go, and none
 // of the others:
 //
-//	lease.go     a lease, its state and its deadline, when it is lost, and until when it is released again
+//	lease.go     a lease, its state and its deadline, whether it is extended at all (MaxHold), when it
+//	             is lost, and until when it is released again
 //	nest.go      entries of an owner that are one in Redis
 //	keeper.go    the leases of a client, found by owner
 //

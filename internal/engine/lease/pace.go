@@ -8,7 +8,8 @@ import (
 )
 
 // When the watchdog extends a lease: after a third of its time, so that two extends may fail. All
-// times count from the last confirmed request. valid is for how long a lease is held after that.
+// times count from the last confirmed request. valid is for how long a lease is held after that. A
+// lease is extended sooner by recheck, hasten and LackVotes, and not at all after MaxHold: see renews.
 
 // firstExtend returns when a lease that begins age after its request is extended first.
 //

@@ -12,7 +12,9 @@ import (
 )
 
 // Release gives the lock up and lets in the waiter that is next in line. It goes on when ctx is
-// done, since a lock that stays behind keeps all others waiting.
+// done, since a lock that stays behind keeps all others waiting. Without an answer, link/ask sends
+// it again for RequestTimeout; then applyRelease leaves it to the clean-up (votes.go at one node of a
+// quorum).
 func (l *Lease) Release(ctx context.Context) error {
 	begun, was, now, err := l.beginRelease()
 	if !begun {

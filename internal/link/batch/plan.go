@@ -8,7 +8,8 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// maxBundle is how many calls one script stands for. Redis does nothing else while it runs.
+// maxBundle is how many calls one script stands for. Redis does nothing else while it runs. Of a
+// pipeline, maxInFlight is the bound (sender.go).
 const maxBundle = 64
 
 // plan is one pipeline that stands for several calls. An index named i counts calls and outcomes;

@@ -22,7 +22,7 @@ func NewEpochs(q *Conn) *Epochs { return &Epochs{q, make(turn, 1)} }
 // Right is the right to vote for one kind of lock.
 type Right struct {
 	Key   string        // on each node
-	Bound time.Duration // the longest time for which the caller knows a vote to bind a node
+	Bound time.Duration // the longest time for which the caller knows a vote to bind a node: TTL and lock.Lock.Extra
 }
 
 // Restore gives every node the right to vote that may have it, and begins the rest of those
