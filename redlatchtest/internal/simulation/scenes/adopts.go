@@ -72,3 +72,52 @@ func fostered(a *player) {
 		a.Wantf(false, "a try of a %s that was adopted and released: %v", k.kind, err)
 	}
 }
+
+// inherited detaches a lease while another goroutine of its client waits behind it, or a run whose
+// adoption fails. The goroutine has its turn after the heir, and the window of the run stays closed.
+func inherited(a *player) {
+	defer a.Rest(a.UpTo(time.Second))
+	if !a.Harmless() {
+		return
+	}
+	name := a.scene("dead")
+	p, q := a.meets(patient), a.meets(patient, func(o *redlatch.Options) { o.Hook = world.Startle })
+	defer func() { _ = errors.Join(p.Close(), q.Close()) }()
+	if k := sharables(name)[0]; a.OneIn(2) {
+		l, err := k.lock(p.Client, a.Ctx, false)
+		if err != nil {
+			a.Wantf(false, "a try of a free mutex: %v", err)
+			return
+		}
+		w := k.waits(a.Ctx, p.Client)
+		a.Rest(8 * a.Trip())
+		text, err := l.Detach(a.Ctx)
+		a.Wantf(err == nil, "Detach before a waiter: %v", err)
+		heir, err := q.Adopt(a.Ctx, text, redlatch.LockOptions{})
+		a.Wantf(err == nil, "Adopt before a waiter: %v", err)
+		drop(heir)
+		a.Wantf(w.within(a, sent) && w.err == nil, "a goroutine behind one that has detached its lease: %v", w.err)
+		<-w.ended
+		drop(w.lease)
+		return
+	}
+	o, text := redlatch.JobOptions{Window: time.Minute}, ""
+	_, err := p.Job(name, o).Do(a.Ctx, func(ctx context.Context, l *redlatch.Lease) (err error) {
+		text, err = l.Detach(ctx)
+		return err
+	})
+	a.Wantf(text != "", "Detach of a run: %v", err)
+	ctx := a.Ctx
+	if a.OneIn(2) {
+		ctx = world.PanicAt(ctx, redlatch.EventGranted)
+	} else {
+		for range 8 { // so often at most it is sent
+			q.meets("adopt", wire.ReplyLost, 0)
+		}
+	}
+	err = world.Startled(func() error { return second(q.Adopt(ctx, text, redlatch.LockOptions{})) })
+	a.Wantf(err != nil, "an adoption of a run that cannot succeed")
+	a.Rest(3 * sent)
+	ran, err := a.Client.Job(name, o).Do(a.Ctx, func(context.Context, *redlatch.Lease) error { return nil })
+	a.Wantf(!ran && err == nil, "a job in the window of a run that was adopted in vain: %t, %v", ran, err)
+}

@@ -107,6 +107,7 @@ func All() world.Catalogue {
 			as("expiry", countExpires, 1),
 			as("fenced", fenced, 2),
 			as("fostered", fostered, 1),
+			as("inherited", inherited, 1),
 			as("gaveback", gaveBack, 1),
 			as("keeper", keeper, 1),
 			as("knotted", knotted, 1),

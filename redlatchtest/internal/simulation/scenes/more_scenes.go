@@ -19,7 +19,8 @@ func shut(a *player) {
 	name := a.scene("shut")
 	kinds := sharables(name)
 	k := kinds[a.Random.IntN(len(kinds)-1)] // a slot pool has no such option
-	forced, hold := a.OneIn(4), minHold
+	waited := a.OneIn(3)
+	forced, hold := !waited && a.OneIn(4), minHold
 	if forced {
 		hold = 10 * time.Second // a force takes some round trips
 	}
@@ -30,8 +31,22 @@ func shut(a *player) {
 		return
 	}
 	token := l.Token()
+	var w *waiter
+	if waited {
+		w = k.waits(a.Ctx, a.Client)
+		defer func() {
+			<-w.ended
+			drop(w.lease)
+		}()
+	}
 	a.Rest(a.UpTo(minHold / 2))
 	if err := l.Release(context.Background()); err != nil && !errors.Is(err, redlatch.ErrUnreachable) || token == 0 {
+		return
+	}
+	if w != nil {
+		if <-w.ended; w.err == nil {
+			a.wantOpen(k.kind, token, w.lease)
+		}
 		return
 	}
 	if forced {
@@ -63,7 +78,7 @@ func (a *player) wantOpen(kind string, token int64, next *redlatch.Lease) {
 	back := a.SetBackBy()
 	if next.Token() > 0 && back == 0 {
 		a.Alwaysf(after >= minHold, "a %s is open %v after its acquisition, and the least hold is %v", kind, after, minHold)
-		a.Wantf(after <= 2*minHold+3*a.Trip(), "a %s is open %v after its acquisition, and the least hold is %v", kind, after, minHold)
+		a.Wantf(after <= 2*minHold+6*a.Trip(), "a %s is open %v after its acquisition, and the least hold is %v", kind, after, minHold)
 	}
 	drop(next)
 }
