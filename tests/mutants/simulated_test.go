@@ -69,6 +69,7 @@ var outOfReach = []struct{ of, why string }{
 	{"subscription that is checked late", fromOpen},
 	{"observer that heeds a subscription which has ended", "no link calls for a subscription that has ended"},
 	{"subscription that counts again by", "all clients have the clock of the bubble"},
+	{"request that is sent again and does not say so", "no metrics count what a link sends"},
 	{"context that waits for the schedule", "timers are never late in virtual time"},
 	{"context of several that waits for the schedule", "timers are never late in virtual time"},
 	{"lease that is never found to be forgotten", "no world runs the garbage collector on purpose"},
