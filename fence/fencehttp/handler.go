@@ -42,6 +42,11 @@ func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.H
 		panic("redlatch: fencehttp.Handler needs a guard, a name and a handler")
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A request that became stale after it was answered, and before its body was read, may have left
+		// a connection whose requests are all canceled: see body. It ends with this one.
+		if r.Context().Err() != nil {
+			w.Header().Set("Connection", "close")
+		}
 		sent, token, err := Read(r)
 		if want := name(r); err == nil && sent != want {
 			err = fmt.Errorf("redlatch: %w: it is for %q, and this is protected by %q", ErrMalformed, sent, want)
@@ -63,6 +68,7 @@ func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.H
 			defer func() {
 				if !stop() {
 					<-told // w is the server's again when this handler has returned: over HTTP/2 it would panic
+					b.spoil()
 				}
 			}()
 			r := r.WithContext(ctx)
@@ -97,10 +103,23 @@ func (b *body) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended = true
-	if b.deadline { // which cut may have set after the end was read, and before the line above
+	b.spoilLocked()
+	return n, err
+}
+
+// spoil has the server close the connection after this request if the deadline was set: the server
+// reads what the handler has left of the body, and its end.
+func (b *body) spoil() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spoilLocked()
+}
+
+// spoilLocked is spoil. The caller holds b.mu.
+func (b *body) spoilLocked() {
+	if b.deadline {
 		b.w.Header().Set("Connection", "close")
 	}
-	return n, err
 }
 
 // cut makes reading fail, unless all was read. It is tempting to set the deadline in any case. But

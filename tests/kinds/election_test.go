@@ -223,7 +223,7 @@ func quorumElection(t *testing.T) (nodes []*memory.Server, conns []conn.Conn, c 
 	return nodes, conns, c, leaders
 }
 
-// candidate returns a client whose requests for votes go by themselves: it has written who it is.
+// candidate returns a client that has written its record, so no request for a vote leaves with that.
 func candidate(t *testing.T, over []conn.Conn) *redlatch.Client {
 	c := check.Value(redlatch.NewQuorum(over, redlatch.Options{})).OK(t)
 	t.Cleanup(func() { _ = c.Close() })

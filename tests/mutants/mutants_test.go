@@ -224,6 +224,8 @@ var mutants = []mutant{
 		"TestOwnClientOfACluster"),
 	breaks("stale request that ends all later ones of its connection", "fence/fencehttp/handler.go",
 		"	if !b.ended {", "	if true {", "TestAConnectionOutlivesAStaleRequest"),
+	breaks("connection whose requests are all canceled, and that stays", "fence/fencehttp/handler.go",
+		"		if r.Context().Err() != nil {", "		if false {", "TestAConnectionOutlivesAStaleRequest"),
 	breaks("pipeline that go-redis retries as a whole", "redlatchgoredis/reply.go",
 		"NoRetry() bool { return true }", "NoRetry() bool { return false }", "TestNothingIsRetried"),
 	breaks("wait for replicas with the time of any read", "redlatchgoredis/goredis.go",

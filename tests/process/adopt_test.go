@@ -183,9 +183,9 @@ func TestDetachWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which an owner is released
-// once more when its lease is over. Or one node of a quorum has not answered when the lease is detached,
-// and another comes to the adoption after the release of the adopted lease.
+// TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which the client releases
+// the owner once more when the lease is over. Over a quorum, one node has not answered when the client
+// detaches the lease. Another node comes to the adoption after the release of the adopted lease.
 func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	t.Parallel()
 	for nodes, m := range map[int]wire.Mishap{1: wire.Unheard, 3: wire.Unanswered} {

@@ -15,7 +15,7 @@ func (ln *Line) Granted(owner string, token int64, detail string) bool {
 	// It is tempting to give back every grant without a waiter. But a poll, or the acquire itself,
 	// may have told this grant first, and then a lease is in use. Only a canceled waiter's grant
 	// is given back: a request that was on its way put its ticket in line after all.
-	gone := ln.wasCancelled(owner)
+	gone := ln.wasCanceled(owner)
 	if gone.lock != nil {
 		ln.Undo.Abandon(gone.lock, owner, gone.ticket)
 	}

@@ -596,8 +596,8 @@ func TestTicketsOfTwoAddresses(t *testing.T) {
 	})
 }
 
-// TestCancelledAreForgotten: waiters that gave up are remembered for as long as a grant may come.
-func TestCancelledAreForgotten(t *testing.T) {
+// TestCanceledAreForgotten: waiters that gave up are remembered for as long as a grant may come.
+func TestCanceledAreForgotten(t *testing.T) {
 	inLine(t, func(t *testing.T, ln *Line, _ *answers.Server) {
 		for range 1000 {
 			w, _ := enter(ln, mutex(t), time.Minute)

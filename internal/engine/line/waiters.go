@@ -234,14 +234,14 @@ func (p *poller) noteLocked(outage error) {
 // to it in that moment, the grant is given back. It returns the place that the waiter had.
 func (ln *Line) Cancel(w *Waiter) (arrival int64) {
 	now := ln.Now().Time()
-	owner, ticket, arrival := ln.markCancelled(w, now, now.Add(ln.LiveFor))
+	owner, ticket, arrival := ln.markCanceled(w, now, now.Add(ln.LiveFor))
 	ln.Undo.Abandon(w.lock, owner, ticket)
 	return arrival
 }
 
-// markCancelled removes a waiter and remembers it until the given time. It returns the waiter's
+// markCanceled removes a waiter and remembers it until the given time. It returns the waiter's
 // owner, ticket and place.
-func (ln *Line) markCancelled(w *Waiter, now, until time.Time) (owner, ticket string, arrival int64) {
+func (ln *Line) markCanceled(w *Waiter, now, until time.Time) (owner, ticket string, arrival int64) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	ln.removeLocked(w)
@@ -276,9 +276,9 @@ func (ln *Line) forgetLocked(now time.Time) {
 	ln.Schedule.Advance(&ln.forget, ln.canceled[ln.order[0]].until)
 }
 
-// wasCancelled returns the waiter of this owner that gave up lately. Its lock is nil if there is
+// wasCanceled returns the waiter of this owner that gave up lately. Its lock is nil if there is
 // none.
-func (ln *Line) wasCancelled(owner string) canceled {
+func (ln *Line) wasCanceled(owner string) canceled {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	return ln.canceled[owner]

@@ -284,9 +284,9 @@ func TestBundleWithoutAnswerIsNotResent(t *testing.T) {
 	})
 }
 
-// TestCancelledCallIsNotSentByItself: its caller may have released the lock by then. An
+// TestCanceledCallIsNotSentByItself: its caller may have released the lock by then. An
 // acquisition sent after that would hold it until its TTL ends.
-func TestCancelledCallIsNotSentByItself(t *testing.T) {
+func TestCanceledCallIsNotSentByItself(t *testing.T) {
 	t.Parallel()
 	over := &server{}
 	s := New(over, clock.Now, timeout)
