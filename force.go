@@ -47,8 +47,9 @@ func (o ForceOptions) check() error {
 // Redis remembers for an hour which process took the lock, when, from which owner and for what
 // reason: [Client.Inspect] shows the last time, and so does the holder's [LostError]. The error
 // matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was changed. It
-// matches [ErrInvalid] if an option was refused. It is a [*KindError] if the key holds something
-// that is no lock.
+// matches [ErrUnreachable] also if too few nodes of a quorum tell the holder, [ErrClosed] if the
+// client is closed, and [ErrInvalid] if an option was refused. It is a [*KindError] if the key
+// holds something that is no lock.
 func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) (LockInfo, error) {
 	if err := o.check(); err != nil {
 		return LockInfo{}, err

@@ -104,7 +104,7 @@ func New(client redis.UniversalClient) *Conn {
 // forSentinel is what go-redis calls each client for Sentinel.
 const forSentinel = "FailoverClient"
 
-// failovers are the clients for Sentinel, by their options.
+// failovers are the clients for Sentinel, by their options. One that is gone leaves its place.
 var failovers struct {
 	sync.Mutex
 	all []weak.Pointer[redis.Options]
@@ -120,9 +120,13 @@ func addrOf(o *redis.Options) string {
 	defer failovers.Unlock()
 	i := slices.Index(failovers.all, weak.Make(o)) // one client twice in a quorum is refused all the same
 	if i < 0 {
-		i = len(failovers.all)
-		failovers.all = append(failovers.all, weak.Make(o))
+		i = slices.IndexFunc(failovers.all, func(p weak.Pointer[redis.Options]) bool { return p.Value() == nil })
 	}
+	if i < 0 {
+		i = len(failovers.all)
+		failovers.all = append(failovers.all, weak.Pointer[redis.Options]{})
+	}
+	failovers.all[i] = weak.Make(o)
 	return fmt.Sprintf("%s %d", forSentinel, i+1)
 }
 

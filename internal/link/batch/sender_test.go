@@ -333,9 +333,9 @@ func TestCallInTheQueueEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestTakeLeavesOutWhatIsCancelled: a crowd has given up in the queue. Its calls do not take the
+// TestTakeLeavesOutWhatIsCanceled: a crowd has given up in the queue. Its calls do not take the
 // places of those that are still waited for; nor do more leave than may be in flight.
-func TestTakeLeavesOutWhatIsCancelled(t *testing.T) {
+func TestTakeLeavesOutWhatIsCanceled(t *testing.T) {
 	t.Parallel()
 	s := New(&server{}, clock.Now, timeout)
 	for i, c := range enqueue(s, make([]conn.Call, 3*maxInFlight)) {
