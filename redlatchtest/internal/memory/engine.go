@@ -36,6 +36,7 @@ func newEngine(s *store) *engine {
 	e.state.SetGlobal("tonumber", e.state.NewFunction(toNumber))
 	e.state.SetGlobal("tostring", e.state.NewFunction(toText))
 	e.state.GetGlobal("string").(*lua.LTable).RawSetString("format", e.state.NewFunction(format))
+	e.remember(e.state.GetGlobal("string").(*lua.LTable))
 	e.redis = e.state.NewTable()
 	for name, f := range map[string]lua.LGFunction{"call": e.call, "pcall": e.pcall, "error_reply": e.errorReply, "status_reply": e.statusReply} {
 		e.redis.RawSetString(name, e.state.NewFunction(f))
@@ -54,6 +55,36 @@ func newEngine(s *store) *engine {
 	closed.RawSetString("__index", refuse("Script attempted to access nonexistent global variable '%s'"))
 	e.state.SetMetatable(e.state.G.Global, closed)
 	return e
+}
+
+// remember has string.match return again what it returned for the same arguments: gopher-lua compiles
+// the pattern in each call, which was an eighth of all that a simulation does.
+func (e *engine) remember(library *lua.LTable) {
+	match := library.RawGetString("match").(*lua.LFunction).GFunction
+	known := make(map[[2]lua.LString][]lua.LValue)
+	library.RawSetString("match", e.state.NewFunction(func(l *lua.LState) int {
+		text, is := l.Get(1).(lua.LString)
+		pattern, also := l.Get(2).(lua.LString)
+		if !is || !also || l.GetTop() != 2 {
+			return match(l)
+		}
+		values, found := known[[2]lua.LString{text, pattern}]
+		if found {
+			for _, v := range values {
+				l.Push(v)
+			}
+			return len(values)
+		}
+		if len(known) == 4096 {
+			clear(known)
+		}
+		n := match(l)
+		for i := 3; i <= l.GetTop(); i++ {
+			values = append(values, l.Get(i))
+		}
+		known[[2]lua.LString{text, pattern}] = values
+		return n
+	}))
 }
 
 // tellVersion sets what a script knows of the version: 6.0 tells none.

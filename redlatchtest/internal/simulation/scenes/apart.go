@@ -29,7 +29,7 @@ func apart(a *player) {
 		}
 		all.Wait()
 	}
-	if !a.OneIn(3) {
+	if !a.OneIn(10) {
 		each(60, func(i int) {
 			begun := time.Now()
 			l, err := p.Mutex(name(i)).TryLock(a.Ctx)

@@ -47,7 +47,8 @@ func windowed(a *player) {
 		}
 	})
 	a.Wantf(ran == (way != 0) && (err == nil) == (ran && !dies), "a first run of a job, in the way %d: %t, %v", way, ran, err)
-	for ran = false; !ran && time.Since(last) < time.Second && a.Ctx.Err() == nil; a.Rest(5 * time.Millisecond) {
+	pause := func() time.Duration { return max(5*time.Millisecond, min(time.Until(first), time.Until(last))/4) }
+	for ran = false; !ran && time.Since(last) < time.Second && a.Ctx.Err() == nil; a.Rest(pause()) {
 		ran, err = run(a.Client, a.Ctx, func() {})
 		a.Wantf(err == nil, "a run beside another: %v", err)
 		a.Wantf(!ran || time.Until(first) < 2*time.Millisecond, "a job runs again %v too early, in the way %d", time.Until(first), way)

@@ -19,6 +19,7 @@ func (w *World) aftermath() {
 			l.Kill(true) // a closed client sends nothing any more
 		}
 	})
+	w.Plan.Heartbeat = max(w.Plan.Heartbeat, 5*time.Second) // what follows takes long: see age
 	l := w.born("last", nil)
 	if l == nil {
 		return
