@@ -329,7 +329,7 @@ func (o LockOptions) terms() lock.Terms {
 	return lock.Terms{TTL: o.TTL, MaxHold: o.MaxHold, Replicas: int32(min(o.Replicas, math.MaxInt32)), Renews: o.Renew == On}
 }
 
-func (o LockOptions) check() error { // latch.go has the rules by kind
+func (o LockOptions) check() error { // which options a kind takes: latch.go; permits and slots: semaphore.go, slotpool.go
 	if _, err := within("LockOptions.TTL", o.TTL, 0, minTTL, maxTTL); err != nil {
 		return err
 	}

@@ -5,15 +5,14 @@
 //
 // The client may also be for Sentinel (redis.NewFailoverClient) or for a cluster
 // (redis.NewClusterClient). It stays the program's own: redlatch shares its connection pool, which
-// each subscription leaves by one connection, and never closes it. The sharded subscriptions of one
+// each subscription takes one connection out of, and never closes it. The sharded subscriptions of one
 // node of a cluster are over one connection.
 //
 // # Connections that die
 //
 // A connection that dies in silence, without a reset, since a NAT forgot it or its host lost its
-// power, is found by a request that it leaves without an answer for the client's ReadTimeout, 3
-// seconds by default. Until then it is in use, and a resend takes another of the pool, or a new
-// one. But if all of a pool died, each of them has to be found like that, and each costs a request.
+// power, is noticed when a request on it times out (ReadTimeout, 3 seconds by default). Until then it
+// is in use, and a resend takes another of the pool, or a new one. But if all of a pool died, each of them has to be found like that, and each costs a request.
 // So give the client a ReadTimeout of a third of redlatch's RequestTimeout, which is how long
 // redlatch waits for one request, and a small pool: what goes together needs few connections. A
 // subscription is found dead within 10 seconds.

@@ -10,6 +10,9 @@ import (
 	"github.com/redlatch/redlatch/internal/base/groups"
 )
 
+// A name of a metric is also in redlatchotel/instruments.go, observability/, docs/observability.md,
+// docs/operations.md and docs/glossary.md. Those of the dashboard are in redlatchweb/metrics.go.
+
 // The classic buckets, for servers that do not take native histograms.
 var (
 	acquireBuckets = []float64{.001, .0025, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300}

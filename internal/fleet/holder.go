@@ -55,7 +55,7 @@ func HolderText(kind string, h redlatch.Holder) string {
 	case h.Detached:
 		return ProcessText(h.Process, h.Client) + ", detached"
 	case !h.Kept.IsZero():
-		return ProcessText(h.Process, h.Client) + ", which only keeps it: not in use"
+		return ProcessText(h.Process, h.Client) + ", which only keeps it, unused"
 	}
 	return ProcessText(h.Process, h.Client)
 }
@@ -74,7 +74,11 @@ func HolderLine(kind string, h redlatch.Holder, at time.Time) string {
 		return HolderText(kind, h)
 	}
 	facts := told(h.Labels, h.Dead, h.LastSeen, at)
-	return sentence(lasting(HolderText(kind, h), h.Since, at), facts)
+	since := h.Since
+	if !h.Kept.IsZero() {
+		since = h.Kept
+	}
+	return sentence(lasting(HolderText(kind, h), since, at), facts)
 }
 
 // WaiterText returns a waiter in words, with how long it has waited at that moment.

@@ -107,3 +107,19 @@ func LabelText(labels map[string]string) string {
 	}
 	return strings.Join(all, " ")
 }
+
+// The columns of a list of locks, and what a page about one calls the same. docs/glossary.md says
+// what each word means.
+const (
+	Name    = "name"
+	Kind    = "kind"
+	Holder  = "holder"
+	Held    = "held for"
+	Lease   = "lease"
+	Token   = "token"
+	Waiting = "waiting"
+	Waited  = "longest wait"
+)
+
+// Columns are those that a list of locks has on every screen.
+var Columns = []string{Name, Kind, Holder, Held, Waiting, Waited}

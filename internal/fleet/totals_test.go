@@ -65,7 +65,7 @@ func number(t *testing.T, text string) int {
 // holders is how many a row tells of.
 func (r row) holders(t *testing.T) int {
 	t.Helper()
-	if !strings.Contains(r.holder, "(pid ") || strings.Contains(r.holder, "which is gone") || strings.Contains(r.holder, "which has released it") || strings.Contains(r.holder, "not in use") {
+	if !strings.Contains(r.holder, "(pid ") || strings.Contains(r.holder, "which is gone") || strings.Contains(r.holder, "which has released it") || strings.Contains(r.holder, "unused") {
 		return 0
 	}
 	if m := more.FindStringSubmatch(r.holder); m != nil {
@@ -94,7 +94,7 @@ func TestTotalsAreThoseOfTheRows(t *testing.T) {
 				l.Cell(Name), l.Cell(Kind), l.Cell(Holder), l.Cell(Held), l.Cell(Waiting), l.Cell(Waited),
 			}
 			holders += row.holders(t)
-			kept += strings.Count(row.holder, "not in use")
+			kept += strings.Count(row.holder, "unused")
 			m := alive.FindStringSubmatch(row.waiting)
 			check.Must(t, m != nil, "a row says %q of those who wait", row.waiting)
 			waiters, dead = waiters+number(t, m[1]), dead+number(t, m[2])

@@ -79,7 +79,7 @@ var mutants = []mutant{
 		"	case t.Own() && !a.patient:", "	case t.Own() && !a.patient && false:", "TestQuorumOwn"),
 	breaks("try that forgets the first of its own owners", "internal/engine/acquire/contest.go",
 		"	if a.patient {\n		a.past", "	if true {\n		a.past", "TestQuorumOwnLock"),
-	breaks("entry in line that does not follow its owner", "internal/engine/line/waiters.go",
+	breaks("entry in line that does not follow its owner", "internal/engine/line/grants.go",
 		"			ln.followLocked(w)\n", "", "TestEntryInLineFollowsItsOwner"),
 	breaks("refused release that is queued again for each grant", "internal/link/cleanup/queue.go",
 		"old != nil && old.same(r) {", "old != nil && old == r {", "TestSameReleaseIsQueuedOnce"),

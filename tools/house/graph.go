@@ -176,10 +176,10 @@ func (g *graph) largest() (int, []string) {
 	return 0, nil
 }
 
-// print prints the circles of more than three files, and the uses within them.
+// print prints the circles of more than two files, and the uses within them.
 func (g *graph) print() {
 	for _, circle := range g.circles() {
-		if len(circle) <= 3 {
+		if len(circle) <= 2 {
 			continue
 		}
 		fmt.Printf("%s: %d files reach each other\n", g.dir, len(circle))

@@ -13,6 +13,12 @@ import (
 	"github.com/redlatch/redlatch/internal/record/notes"
 )
 
+// look is a look at a wait that is in a cycle, once more.
+type look struct {
+	cycle  string
+	unsure bool
+}
+
 // attempt is one acquisition on its way. Its owner names it in Redis, and only it: what a lost
 // reply leaves behind is found again, and cleaned up, by that name.
 type attempt struct {

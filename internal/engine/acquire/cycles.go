@@ -50,12 +50,6 @@ func (a *attempt) refuse(cycle string, unsure bool) error {
 	return nil
 }
 
-// look is a look at a wait that is in a cycle, once more.
-type look struct {
-	cycle  string
-	unsure bool
-}
-
 // lookAgain returns a channel that tells, after a heartbeat, what a look at the wait has found; nil
 // if the wait is in no cycle. The look has a goroutine of its own: the lock may be granted before
 // it ends.

@@ -15,9 +15,9 @@ import (
 // runs out. Its client knows better. So a client remembers what it has released or lost lately, and
 // releases it again
 //
-//   - when its subscription is back, as after a failover or a restart;
-//   - when a request about the name is answered after an earlier one was not;
-//   - when it hears a grant for it, since the ticket was in that copy.
+//   - when its subscription is back, as after a failover or a restart (engine/hear.go: Session);
+//   - when a request about the name is answered after an earlier one was not (line/line.go: Request);
+//   - when it hears a grant for it, since the ticket was in that copy (engine/hear.go: GrantedAgain).
 //
 // It is safe: no owner is used again.
 

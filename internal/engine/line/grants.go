@@ -47,6 +47,33 @@ func (ln *Line) deliver(owner string, token int64, detail string) bool {
 	return true
 }
 
+// endLocked ends the wait of a waiter with a grant, or with the error in it. The caller holds
+// ln.mu.
+func (ln *Line) endLocked(w *Waiter, g lock.Grant) {
+	if w.present {
+		ln.removeLocked(w)
+		w.Granted <- g
+		if g.Err == nil && w.lock.Kind == script.Reentrant {
+			ln.followLocked(w)
+		}
+	}
+}
+
+// followLocked has a poller poll at once if more waiters are of the owner that has come in: a poll lets their
+// entries in, past the line. Redis told none of that to those behind another owner. The caller holds ln.mu.
+func (ln *Line) followLocked(came *Waiter) {
+	if came.poller.entries[came.lock.Kind.Detail(came.lock.Param)] > 0 {
+		ln.pollNowLocked(came.poller)
+	}
+}
+
+// Fail ends the wait of a waiter with err: Redis says that it can never be granted.
+func (ln *Line) Fail(w *Waiter, err error) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.endLocked(w, lock.Grant{Err: err})
+}
+
 // Place takes the answer to a request for a place. It reports whether the waiter waits on. If the
 // waiter is first in line behind a client that may only keep the lock, that client is asked for it.
 func (ln *Line) Place(w *Waiter, s script.Standing, a ask.Answer) bool {

@@ -124,33 +124,6 @@ func (ln *Line) removeLocked(w *Waiter) {
 	}
 }
 
-// endLocked ends the wait of a waiter with a grant, or with the error in it. The caller holds
-// ln.mu.
-func (ln *Line) endLocked(w *Waiter, g lock.Grant) {
-	if w.present {
-		ln.removeLocked(w)
-		w.Granted <- g
-		if g.Err == nil && w.lock.Kind == script.Reentrant {
-			ln.followLocked(w)
-		}
-	}
-}
-
-// followLocked has a poller poll at once if more waiters are of the owner that has come in: a poll lets their
-// entries in, past the line. Redis told none of that to those behind another owner. The caller holds ln.mu.
-func (ln *Line) followLocked(came *Waiter) {
-	if came.poller.entries[came.lock.Kind.Detail(came.lock.Param)] > 0 {
-		ln.pollNowLocked(came.poller)
-	}
-}
-
-// Fail ends the wait of a waiter with err: Redis says that it can never be granted.
-func (ln *Line) Fail(w *Waiter, err error) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	ln.endLocked(w, lock.Grant{Err: err})
-}
-
 // has reports whether the waiter still waits.
 func (ln *Line) has(w *Waiter) bool {
 	ln.mu.Lock()

@@ -12,7 +12,7 @@
 // at that moment.
 //
 // It is tempting to let requests wait for company for a while, or for one that is under way to come
-// back. Either is time that a server far away would add to each of them.
+// back. With a distant server, either would delay every request.
 //
 // A pipeline is made by a plan. Operations of the same sort on several mutexes become one script, a
 // bundle:

@@ -45,12 +45,6 @@ func (q *Conn) Timeout() time.Duration { return q.timeout }
 // Majority is how many nodes make one.
 func (q *Conn) Majority() int { return len(q.nodes)/2 + 1 }
 
-// Answer is what one node said to a batch of calls.
-type Answer struct {
-	Node    int
-	Results []conn.Result
-}
-
 // Send sends the calls to every node at once. It calls heard with the answer of each, in the order
 // in which they come, on goroutines that Close waits for: several at a time, and heard must not
 // block. The requests outlive ctx: they are sent also if the caller stops listening early. The
@@ -98,6 +92,18 @@ func (q *Conn) EvalHearing(ctx context.Context, heard func(Answer), calls ...con
 	case <-ctx.Done():
 		return p.results(ctx.Err())
 	}
+}
+
+// newPolls returns the polls of so many calls, which no node has answered.
+func (q *Conn) newPolls(calls int) *polls {
+	p := &polls{addresses: q.addresses, settled: make(chan struct{}, 1), each: make([]poll, calls), left: len(q.nodes)}
+	for i := range p.each {
+		p.each[i] = poll{
+			size: len(q.nodes), majority: q.Majority(),
+			nodes: make([]int, 0, len(q.nodes)), results: make([]conn.Result, 0, len(q.nodes)),
+		}
+	}
+	return p
 }
 
 // EvalMissing is Eval. Where a majority said yes to a call, it also tells of each node that said

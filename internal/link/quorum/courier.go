@@ -27,6 +27,12 @@ type courier struct {
 	more  []*errand  // after it
 }
 
+// Answer is what one node said to a batch of calls.
+type Answer struct {
+	Node    int
+	Results []conn.Result
+}
+
 // errand is a batch of calls on its way to all nodes.
 type errand struct {
 	ctx   *batch.Limited

@@ -53,7 +53,7 @@
 //
 // None of them ever voted, so none has anything to forget. All of them must have answered, since
 // one that did not may know better. And the rest of all must have begun before the first
-// gets the right, so that a node which then says that it never voted has forgotten that it did. A
+// gets the right, so that a node that claims afterwards never to have voted has lost its data. A
 // node with a rest of zero counts as new, even for a client that comes when others vote already.
 //
 // # If too many forgot
@@ -61,4 +61,12 @@
 // If fewer than a majority of the other nodes vote, more was forgotten than a quorum stands, and
 // the largest token may be known to none of them. Then all nodes must answer, and their clocks
 // count as numbers: that of a new name is not below the clock of the node that gave it.
+//
+//	conn.go       a call to all nodes, and its answer
+//	courier.go    the way to one node
+//	majority.go   what a majority answered, and when a "no" is sure
+//	epochs.go     which nodes vote
+//	subscribe.go  messages of all nodes
+//	lazy.go       nodes that could not be dialed yet
+//	flights.go    goroutines that Close waits for
 package quorum

@@ -17,8 +17,8 @@
 // docs/development.md lists what else it needs.
 //
 // Lua makes every function anew on each run, so code that the common case does not need stands behind
-// the point where that case returns. For that a file has a line "-- cold", or begins
-// with it. The script is first what stands above that line in each of the files, then what stands
+// the point where that case returns. Such a file has a line "-- cold", sometimes as its first. The
+// script is first what stands above that line in each of the files, then what stands
 // below it in each of them:
 //
 //	token  mutex          | tickets  line         above "-- cold": SET NX PX, the token, return
@@ -33,8 +33,7 @@
 //	go run ./internal/protocol/script/print mutex acquire
 //
 // The scripts that acquire and release a mutex, and vote for it, begin with mutex_acquire.lua,
-// mutex_release.lua and mutex_vote.lua,
-// which do the common case without any function. acquire.lua asks whether that was tried: for the
+// mutex_release.lua and mutex_vote.lua, which do the common case without any function. acquire.lua asks whether that was tried: for the
 // other kinds untried.lua says that it was not.
 //
 // Each operation runs atomically and may be sent twice. The keys of a latch are in internal/protocol/keys;

@@ -16,6 +16,6 @@
 //   - Where a script joins a number to a text, gopher-lua writes all digits, and Redis 14 of them.
 //     So a time in microseconds, joined without string.format, is right here and wrong in Redis.
 //
-// What can happen to a server, happens by methods: it loses its data, comes back with a copy of
+// Methods simulate what can happen to a server: it loses its data, comes back with a copy of
 // them as another process ([Server.Restart]), forgets its scripts, or refuses writes ([Refusal]).
 package memory

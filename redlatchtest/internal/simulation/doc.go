@@ -32,15 +32,15 @@
 //	losses   also what takes exclusion away for a while: lost data, old copies, deleted keys, clocks
 //	         that are set ahead, locks that are taken by force
 //
-// Of a quorum, a minority suffers at a time, and rarely a majority. Of a cluster, a node does, which
-// has a third of the slots (scenes/apart.go).
+// In a quorum, faults usually hit only a minority of the nodes at a time. In a cluster they hit one
+// node, which has a third of the slots (scenes/apart.go).
 //
 // All clients have the clock of the bubble, so the servers' clocks drift instead, by nearly one in a
 // hundred at most, as docs/guarantees.md allows. Steps of a client's own clock are in the library's
 // own tests, which give it another clock.
 //
-// There are two sorts of roles. Of crowds, many actors use the same names, and a world has one or two,
-// which cost most. Of scenes a world has six to ten. In a scene an actor has partners, which are
+// There are two sorts of roles. A world has one or two crowds, in which many actors share names: these
+// cost the most. And it has six to ten scenes. In a scene an actor has partners, which are
 // clients of its own, on names of its own, and brings them to a state that chance seldom does: one
 // request gets lost or arrives late, a partner dies, hears nothing, or lacks a right. Where no other
 // actor may feel what a scene does to servers, it has servers of its own (scenes/forgetful.go, scenes/undone.go).

@@ -4,8 +4,8 @@
 //
 // Every worker has a client of its own, with connections of its own, as if it were a process of its
 // own; they share a process so that one clock can tell whether two of them ever held at once. A worker
-// that crashes or stalls takes a lease that nothing extends, and does not release it: of a process that
-// is gone or stands still, Redis hears as much.
+// that crashes or stalls takes a lease that nothing extends, and does not release it: to Redis this
+// looks just like a process that died or hung.
 package demo
 
 import (

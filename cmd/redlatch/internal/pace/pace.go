@@ -1,4 +1,4 @@
-// Package pace has something done again and again beside what a program does.
+// Package pace runs a function periodically in the background.
 package pace
 
 import "time"

@@ -44,8 +44,8 @@ local function tell_holders(past)
   end
 end
 
--- mark_alive notes that a waiting client is alive for another live_for ms. It returns whether the
--- client is new here. A new client removes those that are dead by now, so there are never more than
+-- mark_alive notes that a waiting client is alive for another live_for ms, which LiveFor in
+-- engine/engine.go says. It returns whether the client is new here. A new client removes those that are dead by now, so there are never more than
 -- came within that time; with them go the wishes of holders to be told, which come true. It also
 -- keeps the line, since CLIENTS may be new, too.
 local function mark_alive(address, live_for)

@@ -122,7 +122,8 @@ func (w *World) rests(rules history.Rules) history.Finding {
 	return w.history.Rests(rules)
 }
 
-// check looks at the history.
+// check looks at the history. A new check of what actors did belongs to testkit/verify/history, of
+// beliefs and of order in line to truth.go, of events to told.go, and of what is left to leftBehind.
 func (w *World) check() {
 	w.history.Arrange()
 	w.handOvers()

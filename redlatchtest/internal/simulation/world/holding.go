@@ -3,8 +3,6 @@ package world
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,13 +44,6 @@ func (a *Actor) Granted(op int64, q Acquisition, l *redlatch.Lease) {
 		a.World.mu.Unlock()
 		a.Alwaysf(strings.HasPrefix(mode, q.Mode), "the hook is told that a lease for %q is one for %q", q.Mode, mode)
 	}
-}
-
-// ownerOf returns the owner of a lease, as a log has it: a client would not keep a read-write mutex whose
-// owner its program asks for.
-func ownerOf(l *redlatch.Lease) string {
-	all := l.LogValue().Group()
-	return all[slices.IndexFunc(all, func(a slog.Attr) bool { return a.Key == "owner" })].Value.String()
 }
 
 // Look asks the lease whether it is held.

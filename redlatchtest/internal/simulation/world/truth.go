@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
-// What is in this file compares what a client believes with what the server knows. Only a
-// simulation can: no time passes between the two looks.
+// What is in this file compares what a client believes with what the server knows, and asks who had
+// to come next in line. Only a simulation can: no time passes between two looks.
 
 // WantBacked checks that a lease which is held is in the server, or in most nodes of a quorum, and
 // ends there no earlier than the client believes. It is not asked where faults take the promise away.
@@ -200,4 +201,11 @@ func (w *World) mayHoldUntil(k *history.Hold) int64 {
 		}
 	}
 	return max(k.Sure, k.Last, k.Granted) + int64(w.Plan.TTL)
+}
+
+// ownerOf returns the owner of a lease, as a log has it: a client would not keep a read-write mutex whose
+// owner its program asks for.
+func ownerOf(l *redlatch.Lease) string {
+	all := l.LogValue().Group()
+	return all[slices.IndexFunc(all, func(a slog.Attr) bool { return a.Key == "owner" })].Value.String()
 }

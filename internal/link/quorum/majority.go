@@ -21,17 +21,6 @@ type polls struct {
 	told bool       // the caller has been told, or has left
 }
 
-func (q *Conn) newPolls(calls int) *polls {
-	p := &polls{addresses: q.addresses, settled: make(chan struct{}, 1), each: make([]poll, calls), left: len(q.nodes)}
-	for i := range p.each {
-		p.each[i] = poll{
-			size: len(q.nodes), majority: q.Majority(),
-			nodes: make([]int, 0, len(q.nodes)), results: make([]conn.Result, 0, len(q.nodes)),
-		}
-	}
-	return p
-}
-
 // add counts the answer of a node, unless the caller has what it waits for.
 func (p *polls) add(a Answer) {
 	p.mu.Lock()
