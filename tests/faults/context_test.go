@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -181,6 +182,43 @@ func TestRequestEndsWithItsContext(t *testing.T) {
 				end()
 			})
 		}
+	}
+}
+
+// TestCallerCallsItOff: the error of a call that its caller cancels while Redis takes its time does
+// not say that Redis did not answer, whichever of its requests is under way.
+func TestCallerCallsItOff(t *testing.T) {
+	t.Parallel()
+	replicas := redlatch.LockOptions{Replicas: 1}
+	for what, c := range map[string]struct {
+		after time.Duration // each answer takes half a second
+		call  func(ctx context.Context, c *redlatch.Client) error
+	}{
+		"TryLock, at the replicas": {750 * time.Millisecond, func(ctx context.Context, c *redlatch.Client) error {
+			return check.ErrorOf(c.Mutex("b").With(replicas).TryLock(ctx))
+		}},
+		"Inspect, at the clients": {1250 * time.Millisecond, func(ctx context.Context, c *redlatch.Client) error {
+			return check.ErrorOf(c.Inspect(ctx, "a"))
+		}},
+		"List": {250 * time.Millisecond, func(ctx context.Context, c *redlatch.Client) (err error) {
+			for _, err = range c.List(ctx, redlatch.ListOptions{}) {
+			}
+			return err
+		}},
+		"Deadlocks": {250 * time.Millisecond, func(ctx context.Context, c *redlatch.Client) error {
+			return check.ErrorOf(c.Deadlocks(ctx))
+		}},
+	} {
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
+			one, two := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+			locktest.Lock(t, one.Mutex("a"))
+			s.Delay(500 * time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(c.after, cancel)
+			err := c.call(ctx, two)
+			check.That(t, errors.Is(err, context.Canceled) && !errors.Is(err, redlatch.ErrUnreachable), "%s: %v, want the error of its context alone", what, err)
+			s.Delay(0)
+		})
 	}
 }
 

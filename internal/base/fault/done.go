@@ -35,3 +35,12 @@ func WhyDone(ctx context.Context) error {
 	}
 	return fmt.Errorf("%w (%v)", err, cause)
 }
+
+// Unanswered is [Unreached] of a request that failed under ctx. If its caller called it off, the
+// error is that of ctx alone: nothing says that Redis would not have answered.
+func Unanswered(ctx context.Context, err error) error {
+	if over := WhyDone(ctx); over != nil && !errors.Is(over, context.DeadlineExceeded) {
+		return over
+	}
+	return Unreached(err)
+}

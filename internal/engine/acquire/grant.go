@@ -135,7 +135,7 @@ func (a *attempt) replicate(ctx context.Context, g *lock.Grant) error {
 	r, acks := c.Conn.(conn.Replicated).EvalReplicated(ctx, renew, n, c.Timeout/3)
 	switch {
 	case r.Err != nil:
-		return a.failed("acquire", fault.Unreached(r.Err))
+		return a.failed("acquire", fault.Unanswered(ctx, r.Err))
 	case !script.Done(r.Reply), a.mayBeAnother(g):
 		return fault.ErrTooLate
 	case acks < n:

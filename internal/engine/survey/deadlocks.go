@@ -78,7 +78,7 @@ func (s *Survey) notedClients(ctx context.Context) ([]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", s.Conn.Target().Addr, fault.Unreached(err))
+		return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", s.Conn.Target().Addr, fault.Unanswered(ctx, err))
 	}
 	return slices.Sorted(maps.Keys(found)), nil
 }
@@ -125,7 +125,7 @@ func (s *Survey) notedWaits(ctx context.Context, clients []string) ([]Blocked, e
 	for _, node := range s.Asker.Nodes() {
 		some, err := s.notedWaitsAt(ctx, node, clients)
 		if err != nil {
-			failed = fmt.Errorf("redlatch: look for deadlocks on %s: %w", node.Target().Addr, fault.Unreached(err))
+			failed = fmt.Errorf("redlatch: look for deadlocks on %s: %w", node.Target().Addr, fault.Unanswered(ctx, err))
 			continue
 		}
 		answered++

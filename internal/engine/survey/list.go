@@ -92,7 +92,7 @@ func (l *listing) scan(ctx context.Context, glob string, each func(key string) e
 		return own
 	})
 	if err != nil && own == nil {
-		return fmt.Errorf("redlatch: list names on %s: %w", l.Conn.Target().Addr, fault.Unreached(err))
+		return fmt.Errorf("redlatch: list names on %s: %w", l.Conn.Target().Addr, fault.Unanswered(ctx, err))
 	}
 	return own
 }

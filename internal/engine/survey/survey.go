@@ -197,7 +197,7 @@ func (s *Survey) recall(ctx context.Context, node conn.Conn, all []Picture, met 
 		err = nil // the node of a record may be down, and that of the lock is not
 	}
 	if err != nil {
-		err = fmt.Errorf("redlatch: read the records of clients on %s: %w", s.Conn.Target().Addr, fault.Unreached(err))
+		err = fmt.Errorf("redlatch: read the records of clients on %s: %w", s.Conn.Target().Addr, fault.Unanswered(ctx, err))
 		signs = make([]presence.Sign, len(asked))
 	}
 	known := met
