@@ -447,6 +447,8 @@ var mutants = []mutant{
 		" or open(owner))", ")", "TestTakeByForceOfWhatIsFreeOrShut"),
 	breaks("force that leaves a lock behind", "internal/engine/acquire/seize.go",
 		"a.abandon(a.owner, \"\") //", "//", "TestTakeByForceMeetsMishaps"),
+	breaks("force for whose looks Close waits", "internal/engine/acquire/seize.go",
+		"	defer context.AfterFunc(c.Closing, cancel)()", "", "TestCloseWhileALockIsTakenByForce"),
 	breaks("call that is called off, and tells that Redis is silent", "internal/base/fault/done.go",
 		"over != nil && !errors.Is(over, context.DeadlineExceeded)", "false && over != nil", "TestCallerCallsItOff"),
 	breaks("waiter that no holder is told of", "internal/protocol/script/lua/tickets.lua",

@@ -387,3 +387,23 @@ func TestTakeByForceMeetsMishaps(t *testing.T) {
 	}
 	rs.Wait()
 }
+
+// TestCloseWhileALockIsTakenByForce: each answer takes nearly as long as it may, and Close does not
+// wait for one after the other.
+func TestCloseWhileALockIsTakenByForce(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		one, two := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+		locktest.Lock(t, one.Mutex("a"))
+		locktest.Release(t, locktest.Lock(t, two.Mutex("b"))) // or it has no record to delete
+		s.Delay(900 * time.Millisecond)
+		taken := make(chan error)
+		go func() { taken <- check.ErrorOf(two.Mutex("a").TakeByForce(t.Context(), redlatch.ForceOptions{})) }()
+		time.Sleep(500 * time.Millisecond)
+		start := time.Now()
+		check.Nil(t, "Close", two.Close())
+		check.That(t, time.Since(start) <= 3*time.Second, "Close took %v, want RequestTimeout at most", time.Since(start))
+		check.Error(t, "TakeByForce", <-taken, redlatch.ErrClosed)
+		s.Delay(0)
+	})
+}

@@ -52,8 +52,12 @@ func (a *attempt) rob(of string, look func(ctx context.Context) (Robbery, error)
 	c := a.by
 	looking, cancel := context.WithTimeout(a.ctx, c.Timeout)
 	defer cancel()
+	defer context.AfterFunc(c.Closing, cancel)() // it is several requests, for each of which Close would wait
 	r, err := look(looking)
-	if err != nil {
+	switch {
+	case c.Closing.Err() != nil:
+		return nil, a.failed("take by force", fault.ErrClosed)
+	case err != nil:
 		return nil, err
 	}
 	if of != "" && of != r.From {
