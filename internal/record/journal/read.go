@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -70,29 +71,28 @@ func (r *Reader) past(ctx context.Context) (all []Entry, err error) {
 	}
 	r.next = make([]string, len(r.Nodes))
 	silent := make([]bool, len(r.Nodes))
-	err = r.each(func(i int) error {
+	all, err = r.each(func(i int) (events []script.Event, err error) {
 		r.next[i] = since
 		to, found := "+", 0
 		for r.Last == 0 || found < r.Last {
 			page, err := r.page(ctx, i, to, since, true)
 			if silent[i] = err != nil; silent[i] {
-				return err
+				return events, err
 			}
 			for _, e := range page {
 				r.next[i] = laterID(r.next[i], afterID(e.ID))
-				if entry, ok := r.read(e); ok {
-					all = append(all, entry)
+				if _, ok := r.matching(e); ok { // also what another node told, or all of its pages would be read
 					found++
 				}
 			}
+			events = append(events, page...)
 			if len(page) < pageSize {
 				break
 			}
 			to = beforeID(page[len(page)-1].ID)
 		}
-		return nil
+		return events, nil
 	})
-	sort(all)
 	if r.Last > 0 && len(all) > r.Last {
 		all = all[len(all)-r.Last:]
 	}
@@ -111,57 +111,81 @@ func (r *Reader) past(ctx context.Context) (all []Entry, err error) {
 }
 
 // news returns what has come since. Where Redis does not answer, the next call asks again.
-func (r *Reader) news(ctx context.Context) (all []Entry) {
-	_ = r.each(func(i int) error { // what fails is asked again
+func (r *Reader) news(ctx context.Context) []Entry {
+	all, _ := r.each(func(i int) (events []script.Event, err error) { // what fails is asked again
 		for {
 			page, err := r.page(ctx, i, r.next[i], "+", false)
 			for _, e := range page {
 				r.next[i] = afterID(e.ID)
-				if entry, ok := r.read(e); ok {
-					all = append(all, entry)
-				}
 			}
+			events = append(events, page...)
 			if err != nil || len(page) < pageSize {
-				return err
+				return events, err
 			}
 		}
 	})
-	sort(all)
 	return all
 }
 
-// each calls read for each node. Enough of them must not fail.
-func (r *Reader) each(read func(node int) error) error {
-	var errs []error
+// each calls read for all nodes at once, and returns what is new in the order of its time. Enough of
+// the nodes must not fail.
+func (r *Reader) each(read func(node int) ([]script.Event, error)) (all []Entry, err error) {
+	events, errs := make([][]script.Event, len(r.Nodes)), make([]error, len(r.Nodes))
+	var reading sync.WaitGroup
+	for i := range r.Nodes {
+		reading.Go(func() { events[i], errs[i] = read(i) })
+	}
+	reading.Wait()
+	answered := len(r.Nodes)
 	for i, node := range r.Nodes {
-		if err := read(i); err != nil {
-			errs = append(errs, fmt.Errorf("redlatch: read the journal on %s: %w", node.Target().Addr, fault.Unreached(err)))
+		for _, event := range events[i] {
+			if e, ok := r.read(event); ok {
+				all = append(all, e)
+			}
+		}
+		if errs[i] != nil {
+			errs[i] = fmt.Errorf("redlatch: read the journal on %s: %w", node.Target().Addr, fault.Unreached(errs[i]))
+			answered--
 		}
 	}
-	if len(r.Nodes)-len(errs) >= r.Enough {
-		return nil
+	sort(all)
+	if answered < r.Enough {
+		err = fault.Join(errs...)
 	}
-	return fault.Join(errs...)
+	return all, err
 }
 
-// page reads one page of the journal of a node.
+// page reads one page of the journal of a node. If there is no other node, the read of what is past
+// is sent again for as long as a request may take.
 func (r *Reader) page(ctx context.Context, node int, from, to string, newestFirst bool) ([]script.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	result := r.Nodes[node].Eval(ctx, script.Journaled(r.Key, from, to, newestFirst, pageSize))[0]
-	if result.Err != nil {
-		return nil, result.Err
+	for n := 0; ; n++ {
+		result := r.Nodes[node].Eval(ctx, script.Journaled(r.Key, from, to, newestFirst, pageSize))[0]
+		if result.Err == nil {
+			return script.ParseJournaled(result.Reply)
+		}
+		if !newestFirst || len(r.Nodes) > 1 || !retry.Transient(result.Err) {
+			return nil, result.Err
+		}
+		if retry.Sleep(ctx, retry.Pause(n)); ctx.Err() != nil {
+			return nil, result.Err
+		}
 	}
-	return script.ParseJournaled(result.Reply)
+}
+
+// matching returns an entry that has the pattern.
+func (r *Reader) matching(event script.Event) (e Entry, ok bool) {
+	if e, ok = Parse(event.Text); ok {
+		ok, _ = keys.Match(r.Pattern, e.Name)
+	}
+	return e, ok
 }
 
 // read returns an entry that matches and was not told before.
 func (r *Reader) read(event script.Event) (Entry, bool) {
-	e, ok := Parse(event.Text)
+	e, ok := r.matching(event)
 	if !ok || r.seen[e.ID] {
-		return e, false
-	}
-	if ok, _ := keys.Match(r.Pattern, e.Name); !ok {
 		return e, false
 	}
 	r.seen[e.ID] = true

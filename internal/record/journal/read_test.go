@@ -3,12 +3,14 @@ package journal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
 // stream is a server with these entries in its stream, which does not answer at some reads.
@@ -67,6 +69,59 @@ func TestReadBesideAServerThatFails(t *testing.T) {
 		})
 		if !errors.Is(err, context.DeadlineExceeded) || !slices.Equal(told, []string{"A-1", "A-2"}) {
 			t.Errorf("told %v, %v; want both entries, each once, until the context is done", told, err)
+		}
+	})
+}
+
+// TestReadAgain: one server that does not answer at first is asked again.
+func TestReadAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stream{entries: []string{`{"id":"A-1","what":"lost"}`}, fails: func(read int) bool { return read <= 3 }}
+		r := Reader{Nodes: []conn.Conn{s}, Enough: 1, Timeout: time.Second, Pattern: "*"}
+		told := 0
+		err := r.Read(t.Context(), func(Entry) bool { told++; return true })
+		if err != nil || told != 1 {
+			t.Errorf("told %d entries, %v; want the one that is there", told, err)
+		}
+	})
+}
+
+// long is a node with a journal of three pages and more, which takes a second for each answer.
+type long struct {
+	conn.Conn
+	reads int
+}
+
+func (*long) Target() conn.Target { return conn.Target{Addr: "long"} }
+
+func (l *long) Eval(ctx context.Context, _ ...conn.Call) []conn.Result {
+	if retry.Sleep(ctx, time.Second); ctx.Err() != nil {
+		return []conn.Result{{Err: ctx.Err()}}
+	}
+	var page []conn.Reply
+	for i := range pageSize {
+		n := (3-l.reads)*pageSize - i
+		if n <= 0 {
+			break
+		}
+		page = append(page, conn.Reply{List: []conn.Reply{{Text: fmt.Sprintf("%d-0", n)}, {Text: fmt.Sprintf(`{"id":"A-%d","what":"lost"}`, n)}}})
+	}
+	l.reads++
+	return []conn.Result{{Reply: conn.Reply{List: page}}}
+}
+
+// TestReadAtOnce: the nodes of a quorum are read at once, and none further back than for the last
+// entries that are asked for, though another node has told them as well.
+func TestReadAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b := new(long), new(long)
+		r := Reader{Nodes: []conn.Conn{a, b, &stream{fails: func(int) bool { return true }}}, Enough: 2, Timeout: 3 * time.Second, Pattern: "*", Last: 20}
+		start, told := time.Now(), 0
+		err := r.Read(t.Context(), func(Entry) bool { told++; return true })
+		if took := time.Since(start); err != nil || told != 20 || a.reads != 1 || b.reads != 1 || took != time.Second {
+			t.Errorf("told %d entries, %v, by %d and %d reads in %v; want 20 by one read of each node at once", told, err, a.reads, b.reads, took)
 		}
 	})
 }
