@@ -139,7 +139,7 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 		e.epochs = quorum.NewEpochs(e.Quorum)
 	}
 	e.Survey = &survey.Survey{
-		Asker: e.Asker, Conn: c, Quorum: e.Quorum, Prefix: e.Prefix, Timeout: e.RequestTimeout, LiveFor: e.LiveFor(), Now: now,
+		Asker: e.Asker, Conn: c, Quorum: e.Quorum, Prefix: e.Prefix, Timeout: e.RequestTimeout, LiveFor: e.LiveFor(), Now: now, Closing: e.Closing,
 	}
 	e.Acquirer = &acquire.Acquirer{Needs: acquire.Needs{
 		Asker: e.Asker, Undo: e.Undo, Line: e.Line, Keeper: e.Keeper, Handoffs: &e.handoffs, Habits: &e.habits,

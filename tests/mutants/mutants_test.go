@@ -605,6 +605,8 @@ var mutants = []mutant{
 		"!newestFirst || len(r.Nodes) > 1 ||", "true ||", "TestReadAgain"),
 	breaks("journal of a quorum that is read to its begin", "internal/record/journal/read.go",
 		"if _, ok := r.matching(e); ok {", "if _, ok := r.matching(e); ok && i == 0 {", "TestReadAtOnce"),
+	breaks("look that a broken connection ends", "internal/engine/survey/survey.go",
+		" || !s.Conn.Target().Cluster && retry.Transient(err)", "", "TestConnectionBreaksBeforeTheClientsAreKnown"),
 	breaks("trouble that is told again and again", "internal/record/journal/journal.go",
 		"first = err != nil && j.pause == 0", "first = err != nil", "TestJournal$"),
 	breaks("entry in line whose owner is inside, and that waits", "internal/protocol/script/lua/await.lua",

@@ -17,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -34,6 +35,7 @@ type Survey struct {
 	Timeout time.Duration
 	LiveFor time.Duration // for which a client is believed alive after each sign of life
 	Now     clock.Clock
+	Closing context.Context // nothing is sent again once it is done
 }
 
 // batchSize is how many names are looked at in one batch.
@@ -227,17 +229,23 @@ func (s *Survey) recall(ctx context.Context, node conn.Conn, all []Picture, met 
 	}
 }
 
-// signs reads about clients. Like any request it is sent again, within the time that a request may take.
+// signs reads about clients. Like any request it is sent again, within the time that a request may take;
+// in a cluster, where a node that is down has some of them, only if there was no answer.
 func (s *Survey) signs(ctx context.Context, node conn.Conn, asked []presence.Key) (signs []presence.Sign, err error) {
-	for range 3 {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	for n := 0; ; n++ {
 		limited, cancel := context.WithTimeout(ctx, s.Timeout/3)
 		signs, err = presence.Read(limited, node, asked)
 		cancel()
-		if err == nil || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			break
+		again := errors.Is(err, context.DeadlineExceeded) || !s.Conn.Target().Cluster && retry.Transient(err)
+		if err == nil || !again || s.Closing.Err() != nil {
+			return signs, err
+		}
+		if retry.Sleep(ctx, retry.Pause(n)); ctx.Err() != nil {
+			return signs, err
 		}
 	}
-	return signs, err
 }
 
 // presence is where to read about a client.

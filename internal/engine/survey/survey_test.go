@@ -3,6 +3,7 @@ package survey
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -224,7 +225,7 @@ func TestHolderOfWhichNothingIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, cluster := range []bool{true, false} {
 			server := silent{answers.New(answers.Silent), cluster}
-			s := &Survey{Conn: server, Timeout: 3 * time.Second}
+			s := &Survey{Conn: server, Timeout: 3 * time.Second, Closing: t.Context()}
 			p := picture(script.Mutex, "a", 0, Holder{Party: Party{Client: "C", Since: time.Unix(1000, 0)}})
 			p.At = time.Unix(2000, 0)
 			all := []Picture{p}
@@ -233,6 +234,24 @@ func TestHolderOfWhichNothingIsKnown(t *testing.T) {
 			cancel()
 			check.That(t, (all[0].err == nil) == cluster && all[0].Holders[0].Dead != cluster, "in a cluster: %v: %+v", cluster, all[0])
 		}
+	})
+}
+
+// TestConnectionBreaksBeforeTheClientsAreKnown: what is known of a holder is asked for again.
+func TestConnectionBreaksBeforeTheClientsAreKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		server := answers.New(func(context.Context, string, conn.Call) conn.Result {
+			if asked++; asked == 1 {
+				return conn.Result{Err: io.ErrUnexpectedEOF}
+			}
+			return conn.Result{Reply: conn.Reply{List: []conn.Reply{{}, {}, {}, {List: make([]conn.Reply, 1)}}}}
+		})
+		s := &Survey{Conn: server, Timeout: 3 * time.Second, Closing: t.Context()}
+		all := []Picture{picture(script.Mutex, "a", 0, holder("a1", ""))}
+		s.recall(t.Context(), server, all, nil)
+		check.Nil(t, "recall", all[0].err)
 	})
 }
 
