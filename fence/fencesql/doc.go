@@ -61,7 +61,8 @@
 //
 // # The size of the table
 //
-// Rows are never removed. The token of a redlatch lock is about the time of the acquisition in
-// microseconds since 1970, so rows of long ago can be deleted by their token once no process can be
-// left that holds such an old one.
+// Rows are never removed. The token of a lock on one server or cluster is about the time of the
+// acquisition in microseconds since 1970, so rows of long ago can be deleted by their token once no
+// process can be left that holds such an old one. Over a quorum, and where Redisson counts as well,
+// the newest token of a name in daily use can be as old as the name: delete none of those.
 package fencesql
