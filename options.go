@@ -30,22 +30,23 @@ type Options struct {
 	Lock   LockOptions // the defaults for every lock of this client; see [Mutex.With] for one lock alone
 
 	// Heartbeat is how often a client with waiting goroutines says that it is alive and repairs
-	// what was lost: once in this time, give or take a tenth, for each name it waits for, and more
-	// often while it cannot listen. A lost message costs a waiter that long. 50ms to 1m. Default
-	// 5s.
+	// what was lost: once in this time, give or take a tenth, for each name it waits for (of a quorum
+	// or countdown, for each waiter), and more often while it cannot listen. A lost message costs a
+	// waiter that long. 50ms to 1m. Default 5s.
 	Heartbeat time.Duration
 
 	// RequestTimeout is how long one operation keeps asking a server that fails or does not answer,
-	// resending twice or so, before it returns [ErrUnreachable], a third later at most.
+	// resending twice or so, before it returns [ErrUnreachable], a third later at most. If it takes
+	// several requests, as [Client.Inspect] and the first campaign do, that holds for each.
 	// [Client.List] and [Client.Deadlocks] scan for as long as their context and the connection
 	// allow. At least 10ms; keep it above three round trips. Default 3s.
 	//
 	// One request gets a third of it. One that extends a lease gets half of what is left of the
-	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease. A
-	// connection of [Open] or [OpenQuorum] that dies in silence is given up a third of
-	// RequestTimeout after the first request without an answer, and the resend uses a new one. One
-	// that only listens is found dead within twice RequestTimeout, 3s at least and 12s at most.
-	// Connections that the program brought to [New] have time limits of their own: see the adapter.
+	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease whose
+	// TTL is 200ms or more. With a RequestTimeout of 1s or more, a connection of [Open] or
+	// [OpenQuorum] that dies in silence is given up a third of that after the first request without
+	// an answer, and the resend uses a new one. One that only listens is found dead within twice
+	// RequestTimeout, 3s at least and 12s at most. For those of [New] see the adapter.
 	RequestTimeout time.Duration
 
 	// FenceTTL is how long a name that is not acquired is remembered for its fencing tokens. 1h to
