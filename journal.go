@@ -19,10 +19,10 @@ type JournalType string
 const (
 	JournalLost     JournalType = "lost"     // a lease was lost: Owner, Token, Labels, Reason, Text, Held
 	JournalJeopardy JournalType = "jeopardy" // an extend got no answer: Owner, Token, Labels, Text, Held, Remaining
-	JournalForced   JournalType = "forced"   // this process took a lock by force: Owner, Token and From, of the holder
+	JournalForced   JournalType = "forced"   // this process took a lock by force: Owner, Token and From, of the holder; Labels, Text
 	JournalAdopted  JournalType = "adopted"  // a detached lease went on in this process: Owner, of the lease before; Token, Labels
 	JournalTimeout  JournalType = "timeout"  // an acquisition ran out of time: Owner, Labels, Text, Waited
-	JournalDeadlock JournalType = "deadlock" // an acquisition would have waited for itself: Owner, Labels, Text
+	JournalDeadlock JournalType = "deadlock" // an acquisition that had begun would have waited for itself: Owner, Labels, Text
 	JournalWaited   JournalType = "waited"   // an acquisition was granted after a minute or longer, not in an election: Owner, Token, Labels, Waited
 	JournalHeld     JournalType = "held"     // a lease was held for ten minutes or longer, at its next extend or end: Owner, Token, Labels, Held
 	JournalLeader   JournalType = "leader"   // there is a new leader: Owner, Token, Labels, Value
