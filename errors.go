@@ -54,7 +54,7 @@ type LossReason string
 
 const (
 	LossExpired    LossReason = "expired"     // its deadline passed before an extend was confirmed
-	LossGone       LossReason = "gone"        // Redis says that it is not there, and not why: it was deleted, or forgotten
+	LossGone       LossReason = "gone"        // Redis says that it is not there, and not why: it was deleted or forgotten, or over a quorum taken by force
 	LossDeleted    LossReason = "deleted"     // its key is not in Redis, which knows the last token of the name: it was deleted or evicted, or the clock of the server was set forward
 	LossForgotten  LossReason = "forgotten"   // Redis knows nothing of the name: it lost its data, in a restart, a flush or a failover
 	LossForced     LossReason = "forced"      // it was taken by [Client.ForceRelease], [Mutex.TakeByForce] or the redlatch command

@@ -39,10 +39,9 @@ func (o ForceOptions) check() error {
 // ForceRelease takes a lock away from one holder, or from all, lets in the waiters that are next in
 // line, and returns the lock as it was before. The old holder is told at once if its lease is of
 // this client, or of one that listens for grants, as a client does once it has waited in line (in a
-// cluster, for this name). Otherwise it finds out at its next extend, within a third of its TTL, or
-// with Renew off at its deadline; over a quorum its reason is then [LossGone]. The window of a
-// [Job] whose run has ended is opened, and so is a lock that is closed by LockOptions.MinHold
-// alone.
+// cluster, for this name). Otherwise it finds out at its next extend, some third of its TTL later,
+// or with Renew off at its deadline; over a quorum as [LossGone]. The window of a [Job] whose run
+// has ended is opened, and so is a lock that is closed by LockOptions.MinHold alone.
 //
 // Redis remembers for an hour which process took the lock, when, from which owner and for what
 // reason: [Client.Inspect] shows the last time, and so does the holder's [LostError]. The error
