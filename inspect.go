@@ -129,7 +129,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 type ListOptions struct {
 	// Pattern is matched against the whole name, without the prefix: * is any text, ? one
 	// character, [a-z] one of these, [^a-z] one of the others, and a backslash escapes the
-	// character behind it. "" is every name. Redis does the matching.
+	// character behind it. "" is every name.
 	Pattern string
 
 	// Progress, if set, is called after every thousandth key, with the number of keys so far that
