@@ -16,8 +16,8 @@ import (
 
 // Client is how a process appears to Redis: it makes locks, keeps their leases extended and listens
 // for grants, all over one connection pool and with a fixed number of goroutines, however many
-// locks it holds or waits for; in a cluster with one more for each name that it waits for. Make one
-// for each Redis deployment and share it; it is safe for concurrent use. Close it at the end.
+// locks it holds or waits for; in a cluster one more for each name that it waits for. Make one for
+// each Redis deployment, share it, and close it at the end. It is safe for concurrent use.
 //
 // Methods such as [Client.Mutex], which make a lock with the client's options, send nothing. The
 // first call on the lock refuses a name, number or option that cannot be used. A lock does not
@@ -31,7 +31,7 @@ type Client struct {
 	closeErr error         // of end
 }
 
-// ID names this client in Redis: the [Holder].Owner of each of its leases contains it.
+// ID names this client in Redis, in the [Holder].Owner of each of its leases.
 func (c *Client) ID() string { return c.engine.ID }
 
 // Close ends the client. Waiters get [ErrClosed] and leave the line. Leases that are still held are

@@ -193,13 +193,13 @@ func (p Process) describe(client string) string {
 }
 
 // Deadlocks returns the cycles of waiters under the prefix, over all processes, as they stood twice
-// within half a second. It finds only waiters that called Lock under the context of a lease; a
-// client tells of 1024 at most, labeled leases included. A cycle counts only if every holder of
-// each lock in it is one of the waiters that cannot go on: a free permit, a reader that does not
-// wait, a foreign holder, one believed dead and a slot at rest each break it. If a wait has a
-// bound, the cycle ends with it. Within one client Lock refuses most cycles at once: see
-// [ErrDeadlock]. It costs the SCAN of [Client.List], and a few scripts for each client with notes
-// and each name in a cycle. The error is as that of List.
+// within half a second. It finds only waiters that called Lock under the context of a lease, 1024
+// of a client at most. A cycle counts only if every holder of each lock in it is one of the waiters
+// that cannot go on: a free permit, a reader that does not wait, a foreign holder, one believed
+// dead and a slot at rest each break it. If a wait has a bound, the cycle ends with it. Within one
+// client Lock refuses most cycles at once: see [ErrDeadlock]. It costs the SCAN of [Client.List],
+// and a few scripts for each client with notes and each name in a cycle. The error is as that of
+// List.
 func (c *Client) Deadlocks(ctx context.Context) ([]Deadlock, error) {
 	cycles, err := c.engine.Survey.Deadlocks(ctx)
 	var all []Deadlock

@@ -35,11 +35,10 @@ type Options struct {
 	// waiter that long. 50ms to 1m. Default 5s.
 	Heartbeat time.Duration
 
-	// RequestTimeout is how long one operation keeps asking a server that fails or does not answer,
-	// resending twice or so, before it returns [ErrUnreachable], a third later at most. If it takes
-	// several requests, as [Client.Inspect] and the first campaign do, that holds for each.
-	// [Client.List] and [Client.Deadlocks] scan for as long as their context and the connection
-	// allow. At least 10ms; keep it above three round trips. Default 3s.
+	// RequestTimeout is how long one request is sent again, twice or so, to a server that fails or
+	// does not answer, before the call returns [ErrUnreachable], a third later at most. A few calls
+	// take several requests. [Client.List] and [Client.Deadlocks] scan for as long as their context
+	// and the connection allow. At least 10ms; keep it above three round trips. Default 3s.
 	//
 	// One request gets a third of it. One that extends a lease gets half of what is left of the
 	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease whose
