@@ -150,9 +150,9 @@ type TakenError struct {
 	Kind string // of the lock, such as "mutex"
 	Name string // of the lock
 
-	// Owner holds the lock, or is one of several holders: [Lease.Owner] of that lease, except for an
-	// entry of a [ReentrantMutex]. After a wait, it held the lock when Redis told last, a heartbeat
-	// ago at most. It is "" if Redis did not tell, as for a full line, or if the lock is closed.
+	// Owner holds the lock, or is one of several holders: [Lease.Owner] of that lease. After a wait,
+	// it held the lock when Redis told last. It is "" if Redis did not tell, as for a full line or a
+	// [ReentrantMutex], or if the lock is closed.
 	Owner string
 
 	// Closed says that no process holds the lock, or the place that is free first: MinHold keeps it
