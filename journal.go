@@ -57,7 +57,7 @@ type JournalQuery struct {
 	Pattern string    // for the name of the lock, as in [ListOptions]; "" is every name
 	Since   time.Time // leaves out what was noted before
 	Last    int       // keeps only so many of the newest that match; 0 for all
-	Follow  bool      // goes on with later entries until ctx is done: asks Redis once a second, even while Redis does not answer
+	Follow  bool      // goes on with later entries until ctx is done, through outages as well: asks Redis once a second at most
 }
 
 // Journal returns what clients without JournalOptions.Off noted of their locks, oldest first. It

@@ -117,16 +117,15 @@ func (l *Lease) Release(ctx context.Context) error { return l.core.Release(ctx) 
 // Detach ends the lease in this process without releasing it, and returns a text that names it. The
 // lock stays taken for a full TTL, which begins with this call. In that time [Client.Adopt] takes
 // the lease up again, in this or another process, with the same fencing token. If the text is not
-// used within the TTL, the lock is free. Stop the work first: once Detach has returned, the lease
-// is not held here. Its context is done, with a cause that matches [ErrDetached] and [ErrNotHeld],
-// and Release does nothing and returns nil.
+// used within the TTL, the lease ends. Stop the work first: once Detach has returned, the lease is
+// not held here. Its context is done, with a cause that matches [ErrDetached] and [ErrNotHeld], and
+// Release does nothing and returns nil.
 //
 // Detach sends a [Lease.Extend] first. If that fails, so does Detach, with the same error, and the
-// lease is lost, or still held: in jeopardy, unless it has reached its MaxHold. Call Detach again,
-// or Release. There is one exception: after an acquisition that was sent twice, a second request
-// changes the owner. If that gets no answer, the lease has ended, and is released in the
-// background. An entry of a [ReentrantMutex] that shares its client's place in Redis first enters
-// by itself.
+// lease is lost, or still held. Call Detach again, or Release. There is one exception: after an
+// acquisition that was sent twice, a second request changes the owner. If that gets no answer, the
+// lease has ended, and is released in the background. An entry of a [ReentrantMutex] that shares
+// its client's place in Redis first enters by itself.
 //
 // The text is one printable word without quotes or blanks, some 150 bytes and at most 4096, safe in
 // a file, an environment variable or on a command line. Keep it as you would a key: a program that
