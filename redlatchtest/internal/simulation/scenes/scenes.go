@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
@@ -34,11 +35,13 @@ func bereaved(a *player) {
 		len(info.Holders) == 1 && (mine.kind == "reentrant" || info.Holders[0].Owner == l.Owner()) && info.Kind == mine.kind,
 		"Inspect of a %s with a holder and a waiter: %+v, %v", mine.kind, info, err)
 	p.dies()
-	a.Rest(a.Trip())
+	work := l.Context()
+	wire.Sleep(work, a.Trip())
 	info, err = a.Client.Inspect(a.Ctx, name)
 	a.Wantf(err != nil || !l.Held() || len(info.Waiters) == 1 && info.Waiters[0].Dead, "Inspect of a %s with a dead waiter: %+v", mine.kind, info)
 	held := l.Held()
 	released := l.Release(context.Background())
+	a.Wantf(errors.Is(context.Cause(work), redlatch.ErrNotHeld), "the context of a %s that was released says %v", mine.kind, context.Cause(work))
 	if held && released == nil {
 		second, err := next.lock(a.Client, a.Ctx, false)
 		a.Wantf(err == nil, "a try of a %s where a client died that waited for a %s: %v", next.kind, mine.kind, err)
