@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/record/notes"
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
@@ -125,6 +128,7 @@ func (l *life) live(span time.Duration) {
 	patient := !l.isDead() && l.random.IntN(2) == 0
 	if patient {
 		actors.Wait() // and then close; else close first
+		l.wantNoNotes()
 	}
 	l.tell("client %s closes", l.Name)
 	wire.Closing(l.links)
@@ -143,6 +147,22 @@ func (l *life) live(span time.Duration) {
 	}
 	actors.Wait()
 	l.told.check()
+}
+
+// wantNoNotes checks that nothing is noted of acquisitions that have ended.
+func (l *life) wantNoNotes() {
+	if l.Plan.Harm != Calm || l.Plan.Quorum() {
+		return
+	}
+	time.Sleep(2*notes.Delay + 6*l.Plan.Delay.Most)
+	l.Net.Call(func() {
+		key := keys.Notes("redlatch:", l.Client.ID())
+		for _, note := range l.At(key).Do("HVALS", key).Reply.List {
+			if !strings.Contains(note.Text, `"kept"`) {
+				l.Fail("client %s: what was noted of an acquisition stays: %s", l.Name, note.Text)
+			}
+		}
+	})
 }
 
 // ends notes when the client ended.
