@@ -285,9 +285,14 @@ func proclaimed(a *player) {
 	} else {
 		a.Wantf(!held, "Leader = %v", err)
 	}
-	drop(term)
+	if key := "redlatch:" + name; !a.Plan.Quorum() && a.OneIn(2) { // the client does not know that the term is over
+		a.Net.Call(func() { a.At(key).Do("DEL", key) })
+	} else {
+		drop(term)
+	}
 	err = e.Proclaim(ctx, term, "four")
 	a.Wantf(err != nil, "a term that is over proclaims")
+	drop(term)
 	a.Rest(4 * a.Trip())
 	leader, err := a.Client.Election(name).Leader(ctx)
 	a.Wantf(err != nil || leader.Value == "", "the leader when the term is over: %+v", leader)

@@ -232,7 +232,7 @@ func announced(a *player) {
 	if err != nil {
 		return
 	}
-	heard := 0
+	token, heard := l.Token(), 0
 	s := a.At("redlatch:" + name)
 	sub := s.Subscribe("free "+name, func(string) { heard++ })
 	start := time.Now()
@@ -242,7 +242,7 @@ func announced(a *player) {
 	// A request that had to be sent again may have found the lease over.
 	if err == nil && len(taken.Holders) > 0 && time.Since(start) < a.Plan.Request/4 {
 		info, err := a.Client.Inspect(a.Ctx, name)
-		a.Alwaysf(err != nil || info.Forced != nil && info.Forced.Reason == "announced", "Inspect after a forced release: %+v", info)
+		a.Alwaysf(err != nil || info.Forced != nil && info.Forced.Reason == "announced" && info.Token > token, "Inspect after a forced release: %+v", info)
 		err = l.Release(context.Background())
 		lost := (*redlatch.LostError)(nil)
 		a.Wantf(errors.As(err, &lost) && lost.Reason == redlatch.LossForced, "the release of what was taken by force: %v", err)
