@@ -176,11 +176,15 @@ func yields(a *player) {
 	a.Wantf(!yields || served.Load() > n || ctx.Err() != nil, "a line that yields waits for a clock that was set back")
 	stop()
 	all.Wait()
-	a.Rest(2*o.Yield.For + sent/2) // each waiter gives back what it asked for
 	p := meets(patient)
 	defer func() { _ = p.Close() }()
-	l, err := p.Mutex(name).TryLock(a.Ctx)
-	a.Wantf(err == nil, "a try of a mutex that is free, and whose line has yielded: %v", err)
+	acquire := p.Mutex(name).Lock // the line may yield yet
+	if a.OneIn(2) {
+		a.Rest(2*o.Yield.For + sent/2) // each waiter gives back what it asked for
+		acquire = p.Mutex(name).TryLock
+	}
+	l, err := acquire(a.Ctx)
+	a.Wantf(err == nil, "a mutex that is free, and whose line has yielded: %v", err)
 	drop(l)
 }
 
