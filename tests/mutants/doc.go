@@ -1,4 +1,4 @@
-// Package mutants breaks copies of the code in known ways, one at a time, and checks that the tests
+// Package mutants breaks the code in known ways, one at a time, and checks that the tests
 // named with each notice. TestMutants runs only with make mutants.
 //
 // # Which file is about which hazard
@@ -8,6 +8,5 @@
 //
 // # Helpers
 //
-//	help_source  what a test needs of the source, so that mutants build fast
 //	help_switch  nearly all mutants in one build, of which a program has one
 package mutants

@@ -2,14 +2,17 @@ package mutants
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -1240,26 +1243,16 @@ var mutants = []mutant{
 // TestMutantsStillApply keeps the table from going stale.
 func TestMutantsStillApply(t *testing.T) {
 	t.Parallel()
-	source := readTestSource(t, "../..")
 	for _, m := range mutants {
-		text := check.Value(os.ReadFile(filepath.Join("../..", m.file))).OK(t)
+		text := check.Value(os.ReadFile(filepath.Join(root, m.file))).OK(t)
 		if n := strings.Count(string(text), m.old); n != 1 {
 			t.Errorf("%s: %s contains %q %d times, want once: adapt the mutant to the code", m.name, m.file, m.old, n)
 		}
-		if m.beside(source) {
-			tests, err := filepath.Glob(filepath.Join("../..", m.folder(), "*_test.go"))
-			check.OK(t, "Glob", err)
-			named := parseTests(t, "", tests).has(regexp.MustCompile("^(" + m.tests + ")"))
-			check.That(t, named, "%s: there is no test %s below tests, or beside %s", m.name, m.tests, m.file)
-		}
+		check.That(t, len(m.folders()) > 0, "%s: there is no test %s below tests, or beside %s", m.name, m.tests, m.file)
 	}
 }
 
-// copies is how many mutants are tried at once. Their tests wait more than they compute.
-const copies = 6
-
-// TestMutants breaks copies of the repository, each in one way after another, and checks that the
-// tests notice.
+// TestMutants breaks the code in one way after another, and checks that the tests notice.
 func TestMutants(t *testing.T) {
 	wanted, err := regexp.Compile(os.Getenv(mutantsVariable))
 	if err != nil || wanted.String() == "" {
@@ -1267,145 +1260,112 @@ func TestMutants(t *testing.T) {
 	}
 	chosen := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return !wanted.MatchString(m.name) })
 	check.Must(t, len(chosen) != 0, "no mutant's name matches %q", wanted)
-	repositories := make(chan string, copies)
-	for range copies {
-		repository := t.TempDir()
-		copySources(t, "../..", repository)
-		// A test that fails waits out its patience.
-		change(t, filepath.Join(repository, "internal", "testkit", "locktest", "locktest.go"), "const Patience = 30 * time.Second", "const Patience = 15 * time.Second")
-		repositories <- repository
-	}
-	var all []string
-	source := readTestSource(t, "../..")
+	var unchanged mutant
+	var tests, folders []string
 	for _, m := range chosen {
-		if !m.beside(source) {
-			all = append(all, m.tests)
-		}
+		tests, folders = append(tests, m.tests), append(folders, m.folders()...)
 	}
-	repository := <-repositories
-	if len(all) > 0 {
-		survives, output := try(t, repository, strings.Join(all, "|"), source)
-		check.Must(t, survives, "the tests fail without any change:\n%s", output)
-	}
-	repositories <- repository
+	unchanged.tests = strings.Join(tests, "|")
+	slices.Sort(folders)
+	survives, output := unchanged.try(t, slices.Compact(folders))
+	check.Must(t, survives, "the tests fail without any change:\n%s", output)
 	for _, m := range chosen {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			repository := <-repositories
-			defer func() { repositories <- repository }()
-			file := filepath.Join(repository, m.file)
-			undo := change(t, file, m.old, m.new)
-			defer undo()
-			try := try
-			if m.beside(source) {
-				try = m.tryBeside
-			}
-			survives, output := try(t, repository, m.tests, source)
+			survives, output := m.try(t, m.folders())
 			check.That(t, !survives, "%s survived %s:\n%s", m.name, m.tests, output)
 		})
 	}
 }
 
-// folder returns where the component tests are: of a script with the server in memory.
-func (m mutant) folder() string {
-	if filepath.Ext(m.file) == ".lua" {
-		return "redlatchtest/internal/memory"
+// root is the repository.
+const root = "../.."
+
+// folders returns where the tests of a mutant are: below tests or in the engine, or else beside the file
+// that changes; those of a script are with the server in memory.
+func (m mutant) folders() (folders []string) {
+	wanted := regexp.MustCompile("^(" + m.tests + ")")
+	for folder, names := range testsByFolder() {
+		common := strings.HasPrefix(folder, "tests/") || strings.HasPrefix(folder+"/", "internal/engine/")
+		if common && slices.ContainsFunc(names, wanted.MatchString) {
+			folders = append(folders, folder)
+		}
 	}
-	return filepath.Dir(m.file)
+	beside := path.Dir(m.file)
+	if path.Ext(m.file) == ".lua" {
+		beside = "redlatchtest/internal/memory"
+	}
+	if folders == nil && slices.ContainsFunc(testsByFolder()[beside], wanted.MatchString) {
+		folders = []string{beside}
+	}
+	return folders
 }
 
-// beside reports whether the tests are component tests: beside the file that changes, not below tests.
-func (m mutant) beside(source []*testSource) bool {
-	return !slices.ContainsFunc(source, func(s *testSource) bool { return s.has(regexp.MustCompile("^(" + m.tests + ")")) })
-}
+var declared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 
-// tryBeside is try of component tests.
-func (m mutant) tryBeside(t *testing.T, repository, tests string, _ []*testSource) (succeed bool, output string) {
-	t.Helper()
-	run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-trimpath", "-timeout", "4m", "-v", "-run", "^("+tests+")", "./"+m.folder())
-	run.Dir = repository
-	text, err := run.CombinedOutput()
-	check.Must(t, strings.Contains(string(text), "=== RUN "), "no test began:\n%s", text)
-	return err == nil, string(text)
-}
+// testsByFolder returns the names of all tests, and of fuzz targets, whose inputs a test runs.
+var testsByFolder = sync.OnceValue(func() map[string][]string {
+	all := make(map[string][]string)
+	files := os.DirFS(root)
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := fs.ReadFile(files, name)
+		for _, found := range declared.FindAllSubmatch(text, -1) {
+			all[path.Dir(name)] = append(all[path.Dir(name)], string(found[1]))
+		}
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return all
+})
 
-// quickly has the compiler spend no time on making the code fast. With -trimpath, what is the same in
-// two copies, or as it was in an earlier run, is compiled once.
-const quickly = "-N -l -dwarf=false"
+// quickly has the compiler spend no time on making the code fast.
+const quickly = "-gcflags=all=-N -l -dwarf=false"
 
-// try builds these tests of a copy, those of each folder as a binary, and reports whether they
-// succeed. It runs the binaries one after the other, up to the first that fails.
-func try(t *testing.T, repository, tests string, source []*testSource) (succeed bool, output string) {
+// luaVariable names the directory of the Lua files, for tests that read them and not what is built of them.
+const luaVariable = "REDLATCH_LUA"
+
+// try runs the tests of a mutant in these folders, and reports whether they succeed. The change is in an
+// overlay, which also holds for what the tests build themselves. A test that fails waits out its patience,
+// which is shorter there.
+func (m mutant) try(t *testing.T, folders []string) (succeed bool, output string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	tests = "^(" + tests + ")"
-	binaries := filepath.Join(repository, "mutant") + string(filepath.Separator)
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-trimpath", "-gcflags=all="+quickly, "-ldflags=-s -w", "-o", binaries)
-	build.Dir = filepath.Join(repository, "tests")
-	var chosen []*testSource
-	for _, s := range source {
-		if s.has(regexp.MustCompile(tests)) {
-			s.write(t, filepath.Join(build.Dir, s.dir), regexp.MustCompile(tests))
-			chosen, build.Args = append(chosen, s), append(build.Args, "./"+s.dir)
-		}
+	dir := t.TempDir()
+	replace := make(map[string]string)
+	change := func(file, old, changed string) {
+		name := check.Value(filepath.Abs(filepath.Join(root, file))).OK(t)
+		text := check.Value(os.ReadFile(name)).OK(t)
+		check.Must(t, strings.Contains(string(text), old), "%s does not contain %q", file, old)
+		replace[name] = filepath.Join(dir, filepath.Base(file))
+		check.OK(t, "WriteFile", os.WriteFile(replace[name], []byte(strings.ReplaceAll(string(text), old, changed)), 0o600))
 	}
-	check.Must(t, chosen != nil, "there is no test %s", tests)
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("it does not build: %v\n%s", err, text)
+	env := os.Environ()
+	change("internal/testkit/locktest/locktest.go", "const Patience = 30 * time.Second", "const Patience = 15 * time.Second")
+	if path.Ext(m.file) == ".lua" {
+		check.OK(t, "CopyFS", os.CopyFS(dir, os.DirFS(filepath.Join(root, path.Dir(m.file)))))
+		env = append(env, luaVariable+"="+dir)
 	}
-	for _, s := range chosen {
-		run := exec.CommandContext(ctx, filepath.Join(binaries, s.binary()), "-test.run", tests, "-test.timeout", "4m", "-test.failfast", "-test.v")
-		run.Dir = filepath.Join(build.Dir, s.dir)
-		text, err := run.CombinedOutput()
-		check.Must(t, err == nil || errors.As(err, new(*exec.ExitError)), "the tests do not run: %v\n%s", err, text)
-		if !strings.Contains(string(text), "=== RUN ") { // it must not pass for a mutant that is caught
-			t.Fatalf("no test began:\n%s", text)
-		}
-		if output += string(text); err != nil {
-			return false, output
-		}
+	if m.file != "" {
+		change(m.file, m.old, m.new)
 	}
-	return true, output
-}
-
-// change replaces text in a file, and returns how to undo it.
-func change(t *testing.T, file, old, new string) (undo func()) {
-	t.Helper()
-	before := check.Value(os.ReadFile(file)).OK(t)
-	after := strings.ReplaceAll(string(before), old, new)
-	check.Must(t, after != string(before), "%s does not contain %q", file, old)
-	save := func(text string) {
-		check.OK(t, "WriteFile", os.WriteFile(file, []byte(text), 0o600))
+	list := filepath.Join(dir, "overlay.json")
+	overlay := check.Value(json.Marshal(map[string]any{"Replace": replace})).OK(t)
+	check.OK(t, "WriteFile", os.WriteFile(list, overlay, 0o600))
+	run := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", quickly, "-ldflags=-s -w", "-timeout", "4m", "-failfast", "-v", "-run", "^("+m.tests+")")
+	for _, folder := range folders {
+		run.Args = append(run.Args, "./"+folder)
 	}
-	save(after)
-	return func() { save(string(before)) }
-}
-
-// copySources copies what the go command needs.
-func copySources(t *testing.T, from, to string) {
-	t.Helper()
-	kinds := []string{".go", ".lua", ".json", ".c", ".mod", ".sum", ".work", ".html", ".css", ".js", ".svg", ".txt", ".tmpl"}
-	err := fs.WalkDir(os.DirFS(from), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			if path != "." && strings.HasPrefix(entry.Name(), ".") {
-				return fs.SkipDir
-			}
-			return os.MkdirAll(filepath.Join(to, path), 0o700)
-		}
-		if !slices.Contains(kinds, filepath.Ext(path)) {
-			return nil
-		}
-		text, err := os.ReadFile(filepath.Join(from, path))
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(to, path), text, 0o600)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run.Dir, run.Env = root, append(env, "GOFLAGS=-overlay="+list)
+	text, err := run.CombinedOutput()
+	check.Must(t, err == nil || errors.As(err, new(*exec.ExitError)), "the tests do not run: %v\n%s", err, text)
+	// Neither may pass for a mutant that is caught.
+	check.Must(t, !strings.Contains(string(text), "[build failed]"), "it does not build:\n%s", text)
+	check.Must(t, strings.Contains(string(text), "=== RUN "), "no test began:\n%s", text)
+	return err == nil, string(text)
 }

@@ -99,7 +99,7 @@ const (
 // TestMutantsBuild: a mutant that does not build would be one that every test finds.
 func TestMutantsBuild(t *testing.T) {
 	t.Parallel()
-	root := check.Value(filepath.Abs("../..")).OK(t)
+	root := check.Value(filepath.Abs(root)).OK(t)
 	s := simulations{root: root, dir: t.TempDir()}
 	check.OK(t, "prepare", s.prepare())
 }
@@ -111,7 +111,7 @@ func TestMutantsAreSimulated(t *testing.T) {
 	if err != nil || wanted.String() == "" {
 		t.Skipf("set %s=. to run it, or make mutants-simulated: it takes hours (%v)", simulatedVariable, err)
 	}
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,10 +15,10 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/vector"
 )
 
-const (
-	vectorsDir = "../../../docs/vectors"
-	luaDir     = "../../../internal/protocol/script/lua"
-)
+const vectorsDir = "../../../docs/vectors"
+
+// luaDir is where the Lua files are. Tests of mutants have others.
+var luaDir = cmp.Or(os.Getenv("REDLATCH_LUA"), "../../../internal/protocol/script/lua")
 
 // vectorFiles are the vectors by the names of their files, which are read once.
 var vectorFiles = sync.OnceValue(func() map[string][]vector.Vector {
