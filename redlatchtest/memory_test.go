@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,22 +49,6 @@ func TestMemoryConforms(t *testing.T) {
 func TestMemoryCarriesEveryKind(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, two *redlatch.Client) {
 		kindtest.Run(t, one, two, "")
-	})
-}
-
-// TestMemoryHandsOverAtOnce: the waiter is told by a message, and needs no heartbeat.
-func TestMemoryHandsOverAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, two *redlatch.Client) {
-		held := lock(t, one.Mutex("a"))
-		start := time.Now()
-		time.AfterFunc(10*time.Minute+time.Second, func() {
-			check.Nil(t, "Release", held.Release(t.Context()))
-		})
-		next := lock(t, two.Mutex("a"))
-		if waited := time.Since(start); waited != 10*time.Minute+time.Second {
-			t.Errorf("the waiter waited for %v, want 10m1s", waited)
-		}
-		check.Nil(t, "Release", next.Release(t.Context()))
 	})
 }
 
@@ -205,14 +188,6 @@ func TestMemoryHangsWhileAClientWaits(t *testing.T) {
 	})
 }
 
-// TestMemoryReplicates: code that asks for replicas can be tested, too.
-func TestMemoryReplicates(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, _ *redlatch.Client) {
-		lease := lock(t, one.Mutex("a").With(redlatch.LockOptions{Replicas: 2}))
-		check.Nil(t, "Release", lease.Release(t.Context()))
-	})
-}
-
 func TestMemoryDelaysAnswers(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redlatchtest.Memory, one, _ *redlatch.Client) {
 		s.Delay(500 * time.Millisecond)
@@ -227,18 +202,6 @@ func TestMemoryDelaysAnswers(t *testing.T) {
 		}
 		s.Delay(0)
 		check.Nil(t, "Release", lease.Release(t.Context()))
-	})
-}
-
-func TestMemoryLists(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, two *redlatch.Client) {
-		lock(t, one.Mutex("listed"))
-		found := 0
-		for info, err := range two.List(t.Context(), redlatch.ListOptions{}) {
-			check.That(t, err == nil && info.Name == "listed" && len(info.Holders) == 1, "List = %+v, %v, want the lock that is held", info, err)
-			found++
-		}
-		check.That(t, found == 1, "List found %d locks, want 1", found)
 	})
 }
 
@@ -258,37 +221,6 @@ func TestMemoryKnowsItsClients(t *testing.T) {
 		check.That(t, recover() != nil, "Cut of another server's client did not panic")
 	}()
 	redlatchtest.InMemory(t).Cut(redlatchtest.InMemory(t).Client(t, redlatch.Options{}))
-}
-
-// TestMemoryTellsWhatHappened: labels, deadlocks and the journal are as on a real server.
-func TestMemoryTellsWhatHappened(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redlatchtest.InMemory(t)
-		one, two := m.Client(t, redlatch.Options{}), m.Client(t, redlatch.Options{})
-		ctx, giveUp := context.WithCancel(redlatch.WithLabels(t.Context(), map[string]string{"request": "1"}))
-		a := check.Value(one.Mutex("a").Lock(ctx)).OK(t)
-		b := check.Value(two.Mutex("b").Lock(ctx)).OK(t)
-		var waits sync.WaitGroup
-		waits.Go(func() { _, _ = one.Mutex("b").Lock(a.Context()) })
-		waits.Go(func() { _, _ = two.Mutex("a").Lock(b.Context()) })
-		time.Sleep(time.Second)
-		all, err := one.Deadlocks(ctx)
-		check.That(t, err == nil && len(all) == 1 && len(all[0].Waiters) == 2, "Deadlocks = %v, %v, want one of two", all, err)
-		info, err := one.Inspect(ctx, "a")
-		check.That(t, err == nil && info.Holders[0].Labels["request"] == "1", "Inspect = %+v, %v, want the labels of the holder", info, err)
-		check.OK(t, "ForceRelease", check.ErrorOf(one.ForceRelease(ctx, "b", redlatch.ForceOptions{})))
-		time.Sleep(time.Minute)
-		seen := make(map[redlatch.JournalType]bool)
-		for e, err := range one.Journal(ctx, redlatch.JournalQuery{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			seen[e.Type] = true
-		}
-		check.That(t, seen[redlatch.JournalForced] && seen[redlatch.JournalLost], "the journal tells %v, want that b was taken by force, and lost", seen)
-		giveUp()
-		waits.Wait()
-	})
 }
 
 // TestManyReadersThatAreKept: eight clients only keep a lock as readers. A try of a writer gets it, though each
