@@ -1,12 +1,10 @@
 package redlatch_test
 
 import (
-	"context"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -36,53 +34,12 @@ func TestCommandsPerCycle(t *testing.T) {
 			}
 			warm(t, s, all)
 			before := wireCommands(t, s)
-			total := takeTurns(t, all, workers, turns)
-			commands := float64(wireCommands(t, s)-before) / float64(total)
-			t.Logf("%d cycles, %.2f commands each", total, commands)
-			if total != clients*workers*turns || commands > c.most {
-				t.Errorf("%d cycles with %.2f commands each, want %d with at most %.1f", total, commands, clients*workers*turns, c.most)
-			}
+			locktest.TakeTurns(t, turns, slices.Repeat(all, workers)...)
+			commands := float64(wireCommands(t, s)-before) / (clients * workers * turns)
+			t.Logf("%.2f commands for each cycle", commands)
+			check.That(t, commands <= c.most, "%.2f commands for each cycle, want at most %.1f", commands, c.most)
 		})
 	}
-}
-
-// takeTurns has workers of each client lock one mutex, and returns how often they did. Tokens must
-// increase.
-func takeTurns(t *testing.T, clients []*redlatch.Client, workers, turns int) (total int) {
-	t.Helper()
-	var (
-		mu   sync.Mutex // guards last and total; the lock under test orders them, but -race should not depend on that
-		last int64
-		wg   sync.WaitGroup
-	)
-	turn := func(l *redlatch.Lease) {
-		mu.Lock()
-		defer mu.Unlock()
-		if token := l.Token(); token <= last {
-			t.Errorf("token %d after %d, want more", token, last)
-		} else {
-			last = token
-		}
-		total++
-	}
-	for _, c := range clients {
-		for range workers {
-			wg.Go(func() {
-				for range turns {
-					l, err := c.Mutex("busy").Lock(locktest.Within(t, time.Minute))
-					if err != nil {
-						t.Errorf("Lock = %v", err)
-						return
-					}
-					turn(l)
-					time.Sleep(200 * time.Microsecond) // the work
-					check.Nil(t, "Release", l.Release(context.Background()))
-				}
-			})
-		}
-	}
-	wg.Wait()
-	return total
 }
 
 // warm has every client wait once, so that its subscription is up.
