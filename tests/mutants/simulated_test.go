@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,11 +27,6 @@ const (
 	// verdictsVariable names the file that has the verdicts. A mutant that has one there is not tried
 	// again. So the whole table can be tried in parts.
 	verdictsVariable = "REDLATCH_SIMULATED_VERDICTS"
-
-	// sampleVariable has the seed of a sample. Then so many of the mutants within reach are tried, drawn
-	// by that seed.
-	sampleVariable = "REDLATCH_SIMULATED_SAMPLE"
-	sampleSize     = 30
 
 	// patiently is how many worlds a simulation may run to find a mutant. They take about a minute of
 	// a core that does nothing else. Their number does not depend on what else the machine does.
@@ -130,10 +123,6 @@ func TestMutantsAreSimulated(t *testing.T) {
 			continue
 		}
 		chosen = append(chosen, m)
-	}
-	if seed, err := strconv.ParseUint(os.Getenv(sampleVariable), 10, 64); err == nil {
-		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
-		chosen = chosen[:min(len(chosen), sampleSize)]
 	}
 	s := simulations{root: root, dir: t.TempDir()}
 	t.Run("all", func(t *testing.T) { // with -parallel=2, two at a time
