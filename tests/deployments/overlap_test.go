@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -175,7 +176,7 @@ func overlap(t *testing.T, f failure) (late, accepted int) {
 		if resource.Admit(l.Token()) && held.Held() {
 			begun.Store(true)
 		}
-		help.Rest(l.Context(), overlapTTL/2)
+		retry.Sleep(l.Context(), overlapTTL/2)
 		_ = l.Release(context.Background())
 		break
 	}

@@ -24,11 +24,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchprom"
-	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
 // observabilityVariable runs TestObservability, which needs a Prometheus and some seconds.
@@ -186,10 +186,10 @@ func useLocks(t *testing.T, registry *prometheus.Registry) (end func()) {
 			for ctx.Err() == nil {
 				l, err := acquire(ctx)
 				if err != nil {
-					help.Rest(ctx, 100*time.Millisecond)
+					retry.Sleep(ctx, 100*time.Millisecond)
 					continue
 				}
-				help.Rest(l.Context(), rand.N(2*time.Second)) // and some leases are extended
+				retry.Sleep(l.Context(), rand.N(2*time.Second)) // and some leases are extended
 				_ = l.Release(context.Background())
 			}
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
@@ -219,7 +220,7 @@ func TestAdoptWhoseReplyIsLate(t *testing.T) {
 	o.Lock.TTL = locktest.Patience // a hundredth of which is less than the second
 	text := help.Detach(t, locktest.Lock(t, locktest.Open(t, s.URL(), o).Mutex("a")))
 	late := &wire.Answered{Conn: wire.Dial(t, s.Addr()), Script: "mutex adopt", Then: func(conn.Reply) bool {
-		help.Rest(t.Context(), time.Second)
+		retry.Sleep(t.Context(), time.Second)
 		return true
 	}}
 	l := help.Adopt(t, wire.Wrap(t, late, o), text)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
@@ -85,7 +86,7 @@ func TestEndurance(t *testing.T) {
 			check.That(t, ctx.Err() != nil, "%s: %v", l.Name, err)
 			return
 		}
-		help.Rest(ctx, rand.N(20*time.Second))
+		retry.Sleep(ctx, rand.N(20*time.Second))
 		still.RLock()
 		defer still.RUnlock()
 		check.Nil(t, "Release", lease.Release(context.Background()))
@@ -101,9 +102,9 @@ func TestEndurance(t *testing.T) {
 				s.Do("CLIENT", "KILL", "TYPE", sort)
 			}
 			cut, enough := time.Now(), turns.Load()+80 // of the 100 that a second brings
-			help.Rest(ctx, time.Second)
+			retry.Sleep(ctx, time.Second)
 			for turns.Load() < enough && time.Since(cut) < locktest.Patience/3 {
-				help.Rest(ctx, 10*time.Millisecond)
+				retry.Sleep(ctx, 10*time.Millisecond)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -88,7 +89,7 @@ func TestCloseIsBounded(t *testing.T) {
 	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
 	s.Pause()
 	tried, closed := help.GoTryLock(t.Context(), c.Mutex("a")), make(chan error, 1)
-	help.Rest(t.Context(), 100*time.Millisecond) // else the try may not have begun, and is refused at once
+	retry.Sleep(t.Context(), 100*time.Millisecond) // else the try may not have begun, and is refused at once
 	go func() { closed <- c.Close() }()
 	_ = help.Receive(t, closed, "Close of a client whose server hangs")
 	check.Error(t, "TryLock", help.AwaitError(t, tried), redlatch.ErrClosed)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -67,7 +68,7 @@ func TestRelayGivesBack(t *testing.T) {
 			for ctx.Err() == nil {
 				err := busy.Mutex("a").Do(ctx, func(ctx context.Context, _ *redlatch.Lease) error {
 					had.Add(1)
-					help.Rest(ctx, time.Millisecond) // the work
+					retry.Sleep(ctx, time.Millisecond) // the work
 					return nil
 				})
 				check.That(t, err == nil || ctx.Err() != nil, "Do = %v", err)

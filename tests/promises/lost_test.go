@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
@@ -192,7 +193,7 @@ func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 			help.WantNotNow(t, "try of what is held", s, "OOM", err)
 		}
 		for time.Since(began) < 7*o.Heartbeat/2 { // longer than they are believed alive
-			help.Rest(t.Context(), o.Heartbeat/2)
+			retry.Sleep(t.Context(), o.Heartbeat/2)
 			if err := held.Extend(t.Context()); err != nil {
 				t.Errorf("Extend = %v, want nil: it needs no memory", err)
 			}

@@ -216,16 +216,6 @@ func (c Timed) Err() error {
 	}
 }
 
-// Rest lets time pass, as work or a fault takes it.
-func Rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // Recovered calls f and returns what it panicked with, as the server of net/http does around a
 // handler.
 func Recovered(f func()) (cause any) {

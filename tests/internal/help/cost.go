@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
@@ -48,7 +49,7 @@ func Beats(heartbeat time.Duration) redlatch.Options {
 func TryUntil(t *testing.T, l kindtest.Lock) <-chan Outcome {
 	t.Helper()
 	return GoAcquire(func() (lease *redlatch.Lease, err error) {
-		for ctx := locktest.Within(t, locktest.Patience); ; Rest(ctx, 5*time.Millisecond) {
+		for ctx := locktest.Within(t, locktest.Patience); ; retry.Sleep(ctx, 5*time.Millisecond) {
 			if lease, err = l.Try(ctx); !errors.Is(err, redlatch.ErrTaken) {
 				return lease, err
 			}

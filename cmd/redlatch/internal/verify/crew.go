@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
@@ -146,7 +147,7 @@ func (c *crew) claim(ctx context.Context) *post {
 		if p := c.posts[rand.IntN(len(c.posts))]; p.busy.TryLock() {
 			return p
 		}
-		pause(ctx, 10*time.Millisecond)
+		retry.Sleep(ctx, 10*time.Millisecond)
 	}
 	return nil
 }

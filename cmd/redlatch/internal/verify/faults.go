@@ -17,6 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/internal/testkit/verify/link"
@@ -167,12 +168,12 @@ func (r *run) harmIn(ctx context.Context, mine []Fault) {
 			if f.lane == serversLane {
 				rest += rand.N(r.plan.TTL / 2) // these strike all workers, and take no time of their own
 			}
-			if pause(ctx, rest); ctx.Err() != nil {
+			if retry.Sleep(ctx, rest); ctx.Err() != nil {
 				return
 			}
 			r.strike(ctx, f)
 			if f.rests {
-				pause(ctx, r.plan.TTL)
+				retry.Sleep(ctx, r.plan.TTL)
 			}
 		}
 	}
@@ -227,13 +228,6 @@ func (r *run) awaitWrites(ctx context.Context) error {
 // byWorker is the effect of a fault that the worker notes.
 const byWorker = -1
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
 // onWorker has a fault done to a worker that no other fault strikes at the moment.
 func onWorker(do func(context.Context, *run, *post) (int64, string, error)) func(context.Context, *run) (int64, string, error) {
 	return func(ctx context.Context, r *run) (int64, string, error) {
@@ -281,7 +275,7 @@ func stall(ctx context.Context, r *run) (int64, string, error) {
 	if p := r.crew.claim(ctx); p != nil {
 		p.child.tell(worker.Order{Do: "stall"})
 		time.AfterFunc(2*r.plan.TTL, p.busy.Unlock) // it takes 1.5 TTLs at most, from the next lease on
-		pause(ctx, rand.N(r.plan.TTL))
+		retry.Sleep(ctx, rand.N(r.plan.TTL))
 	}
 	return byWorker, "", nil
 }
@@ -298,7 +292,7 @@ func delays(r *run) link.Harm {
 func harmLink(name string, what func(*run) link.Harm) func(context.Context, *run) (int64, string, error) {
 	return onWorker(func(ctx context.Context, r *run, p *post) (int64, string, error) {
 		p.child.tell(worker.Order{Do: "harm", Fault: name, Harm: what(r)})
-		pause(ctx, r.plan.TTL/5+rand.N(r.plan.TTL/2))
+		retry.Sleep(ctx, r.plan.TTL/5+rand.N(r.plan.TTL/2))
 		p.child.tell(worker.Order{Do: "heal"})
 		return byWorker, "", nil
 	})
@@ -370,7 +364,7 @@ func deleteKey(ctx context.Context, r *run) (int64, string, error) {
 		if n, err = do(ctx, c, "DEL", r.plan.Prefix+name); n == "1" {
 			return 1, name, nil
 		}
-		pause(ctx, 10*time.Millisecond)
+		retry.Sleep(ctx, 10*time.Millisecond)
 	}
 	return 0, name, err
 }
@@ -383,7 +377,7 @@ func pauseClients(ctx context.Context, r *run) (int64, string, error) {
 		}
 		return 1, nil
 	})
-	pause(ctx, d)
+	retry.Sleep(ctx, d)
 	return paused, d.Round(time.Millisecond).String(), err
 }
 
@@ -445,7 +439,7 @@ func cutServers(ctx context.Context, r *run) (int64, string, error) {
 	others := r.own.Others(a)
 	b := others[rand.IntN(len(others))]
 	mend := r.own.Cut(a, b)
-	pause(ctx, r.plan.TTL+rand.N(r.plan.TTL))
+	retry.Sleep(ctx, r.plan.TTL+rand.N(r.plan.TTL))
 	return mend(), a.Addr + " " + b.Addr, r.own.AwaitWell(context.WithoutCancel(ctx))
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/internal/testkit/verify/register"
 )
@@ -50,7 +51,7 @@ func (a *actor) toil(ctx context.Context) {
 	defer a.reg.Close()
 	for ctx.Err() == nil {
 		a.once(ctx)
-		rest(ctx, rand.N(2*a.Pause))
+		retry.Sleep(ctx, rand.N(2*a.Pause))
 	}
 }
 
@@ -103,9 +104,9 @@ func (a *actor) once(ctx context.Context) {
 		}
 		switch {
 		case why != history.WhyTaken:
-			rest(ctx, 20*time.Millisecond) // a server that refuses does so at once
+			retry.Sleep(ctx, 20*time.Millisecond) // a server that refuses does so at once
 		case a.kind == history.Job:
-			rest(ctx, rand.N(a.Window/4)) // a job is refused until its window ends
+			retry.Sleep(ctx, rand.N(a.Window/4)) // a job is refused until its window ends
 		}
 		return
 	}
@@ -215,7 +216,7 @@ func (a *actor) access(op int64, what register.Access) (register.Reply, error) {
 // as if nothing had happened. The lease is not renewed in that time.
 func (a *actor) sleepwalk(ctx context.Context) {
 	since := history.Now()
-	rest(ctx, a.TTL+a.TTL/4+rand.N(a.TTL/4))
+	retry.Sleep(ctx, a.TTL+a.TTL/4+rand.N(a.TTL/4))
 	if ctx.Err() == nil {
 		a.rec.Note(history.Event{Type: history.Fault, Name: "stall", Target: a.Worker, Asked: since, Count: 1})
 	}
@@ -234,7 +235,7 @@ func (a *actor) work(ctx context.Context, op int64, l Lease) bool {
 	}
 	until := time.Now().Add(rand.N(a.TTL + a.TTL/4)) // a lease that is not renewed ends before
 	for time.Now().Before(until) && ctx.Err() == nil && !a.calm.Load() {
-		rest(ctx, 25*time.Millisecond)
+		retry.Sleep(ctx, 25*time.Millisecond)
 		if !a.look(op, l) {
 			return false
 		}

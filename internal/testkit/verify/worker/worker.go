@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/internal/testkit/verify/link"
 )
@@ -167,7 +168,7 @@ func Run(in io.Reader, out io.Writer, open func(Config, *link.Link) (Locker, err
 // reports tells how it goes, a few times a second.
 func (w *worker) reports(ctx context.Context, tell *json.Encoder) {
 	for i := 0; ; i++ {
-		if rest(ctx, 200*time.Millisecond); ctx.Err() != nil {
+		if retry.Sleep(ctx, 200*time.Millisecond); ctx.Err() != nil {
 			return
 		}
 		_ = tell.Encode(Report{Acquired: w.acquired.Load(), Lost: w.lost.Load(), Stale: w.stale.Load()})
@@ -210,12 +211,4 @@ func (w *worker) heal() {
 		})
 	}
 	w.fault = ""
-}
-
-// rest lets time pass, until ctx is done.
-func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
