@@ -29,34 +29,8 @@ func within(t *testing.T, d time.Duration) context.Context {
 // promptly fails the test if f takes long.
 func promptly(t *testing.T, what string, f func()) {
 	t.Helper()
-	took := measure(f)
+	took := check.Took(f)
 	check.That(t, took <= prompt, "%s took %v, want less than %v", what, took.Round(time.Millisecond), prompt)
-}
-
-// measure calls f, and returns how long that took. A machine that is busy or pauses has timers be
-// late, and that time does not count.
-func measure(f func()) (took time.Duration) {
-	const step = 10 * time.Millisecond
-	over, late := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		var sum time.Duration
-		for last := time.Now(); ; {
-			select {
-			case <-over:
-				late <- sum
-				return
-			case <-time.After(step):
-			}
-			now := time.Now()
-			sum += now.Sub(last) - step
-			last = now
-		}
-	}()
-	start := time.Now()
-	f()
-	took = time.Since(start)
-	close(over)
-	return took - <-late
 }
 
 // eventually waits until f succeeds.

@@ -253,7 +253,7 @@ func (s suite) subscribeNoticesAFrozenServer(t *testing.T) {
 		given.stop()
 		check.Error(t, "Subscribe", given.end(prompt), context.Canceled)
 	})
-	took := measure(func() { wantNoAnswer(t, t.Context(), "Subscribe to a frozen server", l.end(noticed)) })
+	took := check.Took(func() { wantNoAnswer(t, t.Context(), "Subscribe to a frozen server", l.end(noticed)) })
 	check.That(t, took <= noticed, "it took %v to notice, want less than %v", took.Round(time.Millisecond), noticed)
 	server.Resume()
 	l = heard(t, c.Subscribe, "channel")

@@ -13,7 +13,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -256,19 +255,6 @@ func TestJobThatIsLostKeepsItsWindow(t *testing.T) {
 			return s.Do("ZRANGE", locktest.StateKey("job"), "0", "-1") == "job\t\nwindow"
 		})
 	})
-}
-
-// TestJobReleasedByItsJob: a job that releases its own lease uses the window up as any other.
-func TestJobReleasedByItsJob(t *testing.T) {
-	t.Parallel()
-	c := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting))
-	job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
-	if ran, err := job.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error { return l.Release(ctx) }); !ran || err != nil {
-		t.Fatalf("Do = %v, %v, want true, nil", ran, err)
-	}
-	if ran, err := job.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); ran || err != nil {
-		t.Errorf("Do in the same window = %v, %v, want false, nil", ran, err)
-	}
 }
 
 // TestStragglerAfterALoss: a request that arrives when its lease has been lost must not bring the

@@ -180,7 +180,7 @@ func TestProclaim(t *testing.T) {
 	})
 }
 
-// TestJobThatFails: a run that failed or panicked uses its window up as any other.
+// TestJobThatFails: a run that failed, panicked or released its own lease uses its window up as any other.
 func TestJobThatFails(t *testing.T) {
 	t.Parallel()
 	_, c := locktest.Start(t, help.Brisk(help.Lasting))
@@ -190,6 +190,8 @@ func TestJobThatFails(t *testing.T) {
 	if left, _ := c.Inspect(t.Context(), "once"); len(left.Holders) != 1 || !left.Holders[0].Resting || left.Remaining <= 59*time.Minute {
 		t.Errorf("Inspect = %+v, want a window of nearly an hour", left)
 	}
+	ran, err := c.Job("leaves", hourly).Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error { return l.Release(ctx) })
+	check.That(t, ran && err == nil && !help.RunJob(t, c.Job("leaves", hourly), nil), "a run that released its own lease = %t, %v, or another followed", ran, err)
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = c.Job("panics", hourly).Do(t.Context(), func(context.Context, *redlatch.Lease) error { panic("so it does") })

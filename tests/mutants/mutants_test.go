@@ -1122,7 +1122,7 @@ var mutants = []mutant{
 	breaks("list that asks a dead server about each name", "internal/engine/survey/survey.go",
 		"down = p.err", "down = nil", "TestSilentServerIsAskedOnce"),
 	breaks("goroutines apart since they wait for other times", "options.go",
-		"lock.Terms{TTL: o.TTL,", "lock.Terms{TTL: o.TTL + o.MaxWait,", "TestRelayWhateverTheWait"),
+		"lock.Terms{TTL: o.TTL,", "lock.Terms{TTL: o.TTL + o.MaxWait,", "TestRelayPassesOn"),
 	breaks("name that was lost before the last was locked", "internal/engine/acquire/several.go",
 		"cmp.Or(errs[i], l.Err())", "cmp.Or(errs[i], func(*lease.Lease) error { return nil }(l))", "TestMultiLosesOneWhileItWaits"),
 	breaks("lease without renewal that aged in a wait", "internal/engine/acquire/several.go",

@@ -18,39 +18,11 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
-	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // maxRun is how many in a row a process keeps a mutex that others wait for, as the documentation
 // says.
 const maxRun = 128
-
-// TestRelayWhateverTheWait: goroutines make MaxWait from a deadline, so that each has another. A
-// lease does not depend on it, so they pass the mutex on all the same, and it is acquired once for
-// all of them.
-func TestRelayWhateverTheWait(t *testing.T) {
-	t.Parallel()
-	const n = 10
-	s := redistest.Start(t)
-	requests := &wire.Counting{Conn: wire.Dial(t, s.Addr())}
-	o, seen := help.Watched(help.Sluggish())
-	m := wire.Wrap(t, requests, o).Mutex("a")
-	held := locktest.Lock(t, m)
-	acquired := requests.Count("mutex acquire")
-	var results []<-chan help.Outcome
-	for i := range n {
-		patient := m.With(redlatch.LockOptions{MaxWait: locktest.Patience + time.Duration(i)})
-		results = append(results, help.GoLocks(t, t.Context(), patient, seen, 1)...)
-	}
-	locktest.Release(t, held)
-	for _, result := range results {
-		locktest.Release(t, help.Await(t, result))
-	}
-	if got := requests.Count("mutex acquire") - acquired; got > 2 {
-		t.Errorf("%d requests to acquire it, want 2 at most", got)
-	}
-	help.WantNothingLeft(t, s, "a")
-}
 
 // TestRelayGivesBack: a process with many goroutines that want a mutex again and again does not
 // keep it from another.

@@ -158,8 +158,9 @@ func TestFirstComeFirstServed(t *testing.T) {
 	help.WantNothingLeft(t, s, "a")
 }
 
-// TestRelayPassesOn: ten goroutines of a process wait for a mutex. It is acquired once for all of
-// them, who have it in order, each with a larger token; and no token is given again.
+// TestRelayPassesOn: ten goroutines of a process wait for a mutex, each for another time, as who makes
+// MaxWait from a deadline. It is acquired once for all of them, who have it in order, each with a larger
+// token; and no token is given again.
 func TestRelayPassesOn(t *testing.T) {
 	t.Parallel()
 	const n = 10
@@ -169,7 +170,11 @@ func TestRelayPassesOn(t *testing.T) {
 	c := wire.Wrap(t, requests, o)
 	m := c.Mutex("a")
 	held := locktest.Lock(t, m)
-	results := help.GoLocks(t, t.Context(), m, seen, n)
+	var results []<-chan help.Outcome
+	for i := range n {
+		patient := m.With(redlatch.LockOptions{MaxWait: locktest.Patience + time.Duration(i)})
+		results = append(results, help.GoLocks(t, t.Context(), patient, seen, 1)...)
+	}
 	token := time.Now().Add(time.Hour).UnixMicro() // the clock gives none so large, so they are counted from here
 	s.Do("SET", help.FenceKey("a"), strconv.FormatInt(token, 10))
 	acquired := requests.Count("mutex acquire")
