@@ -9,21 +9,11 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
-	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
-
-// connected returns a connection to a new server.
-func connected(t *testing.T) conn.Conn {
-	t.Helper()
-	s := redistest.Start(t)
-	c := check.Value(redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}})).OK(t)
-	return c
-}
 
 // TestSuspendedMachineLosesItsLeases moves the wall clock alone, as a suspended machine does to
 // Go's clocks (golang/go#24595).
@@ -31,7 +21,8 @@ func TestSuspendedMachineLosesItsLeases(t *testing.T) {
 	t.Parallel()
 	var slept atomic.Int64
 	now := func() clock.Reading { return clock.Now().Skewed(time.Duration(slept.Load())) }
-	c := check.Value(newClient(connected(t), Options{}, now)).OK(t)
+	over := check.Value(redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{redistest.Start(t).Addr()}})).OK(t)
+	c := check.Value(newClient(over, Options{}, now)).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	asked, idle := mustLock(t, c.Mutex("asked")), mustLock(t, c.Mutex("idle"))
 
@@ -51,48 +42,7 @@ func TestSuspendedMachineLosesItsLeases(t *testing.T) {
 	}
 }
 
-// slow delays every reply, and remembers when the last request was sent.
-type slow struct {
-	conn.Conn
-	by   time.Duration
-	sent time.Time
-}
-
-func (s *slow) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if calls[0].Script.Name != "record" {
-		s.sent = time.Now()
-	}
-	r := s.Conn.Eval(ctx, calls...)
-	time.Sleep(s.by)
-	return r
-}
-
-// TestDeadlineCountsFromBeforeTheRequest has Redis answer late: etcd's client counts from the
-// answer, and believes too long.
-func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
-	t.Parallel()
-	const ttl = 30 * time.Second
-	late := &slow{Conn: connected(t), by: 100 * time.Millisecond}
-	c, err := New(late, Options{Lock: LockOptions{TTL: ttl, Renew: Off}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	l, err := c.Mutex("a").TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := l.Deadline().Sub(late.sent); got > ttl-lock.Drift(ttl) {
-		t.Errorf("the deadline is %v after the request, want at most %v", got, ttl-lock.Drift(ttl))
-	}
-	check.OK(t, "Extend", l.Extend(t.Context()))
-	if got := l.Deadline().Sub(late.sent); got > ttl-lock.Drift(ttl) {
-		t.Errorf("after Extend the deadline is %v after the request, want at most %v", got, ttl-lock.Drift(ttl))
-	}
-}
-
 func mustLock(t *testing.T, m *Mutex) *Lease {
 	t.Helper()
-	l := check.Value(m.Lock(t.Context())).OK(t)
-	return l
+	return check.Value(m.Lock(t.Context())).OK(t)
 }

@@ -34,16 +34,3 @@ func TestLockAndRelease(t *testing.T) {
 		t.Errorf("EXISTS redlatch:a = %s after the release, want 0", got)
 	}
 }
-
-func TestReleaseHandsOver(t *testing.T) {
-	t.Parallel()
-	s, a, b := locktest.StartTwo(t, redlatch.Options{})
-	held := locktest.Lock(t, a.Mutex("x"))
-	got := make(chan *redlatch.Lease)
-	go func() { got <- locktest.Lock(t, b.Mutex("x")) }()
-	locktest.InLine(t, s, "x", 1)
-	locktest.Release(t, held)
-	next := <-got
-	check.That(t, next.Held(), "the lease handed over is not held")
-	locktest.Release(t, next)
-}

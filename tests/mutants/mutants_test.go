@@ -766,7 +766,7 @@ var mutants = []mutant{
 	breaks("grants of a cluster that go to all its nodes", "internal/protocol/script/lua/line.lua",
 		"  if mode == 'S' or mode == 'T' then return redis.pcall('SPUBLISH', address, message) end\n", "", "TestManyNamesOfACluster"),
 	breaks("deadline of a quorum counted from the last reply", "internal/engine/acquire/contest.go",
-		"Sent: sent", "Sent: a.by.Now()", "TestQuorumDeadline"),
+		"Sent: sent", "Sent: a.by.Now()", "TestDeadlineCountsFromBeforeTheRequest"),
 	breaks("token of a quorum that is not written back", "internal/engine/ballot/contest.go",
 		"t.Won() && !agreed {", "false && !agreed {", "TestQuorumWritesTheTokenBack"),
 	breaks("token that is written back where somebody else is inside", "internal/protocol/script/lua/raise.lua",
