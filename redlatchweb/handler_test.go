@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"html"
 	"io"
-	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -535,18 +534,6 @@ func (p piped) Close() error {
 
 func (piped) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// counted counts the looks at all names. Where one takes long, as on a busy machine, single names are
-// looked at as well until the next.
-type counted struct {
-	canned
-	looks *atomic.Int64
-}
-
-func (c counted) List(ctx context.Context, o redlatch.ListOptions) iter.Seq2[redlatch.LockInfo, error] {
-	c.looks.Add(1)
-	return c.canned.List(ctx, o)
-}
-
 // TestThousandViewers has them share looks, beside a thousand that never read. Those are dropped in the end,
 // and the streams of the others end with the handler. Nothing of any is left, as the bubble would not end.
 // Beyond the most that there may be, one is told to come again.
@@ -554,7 +541,10 @@ func TestThousandViewers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
-		h := made(t, counted{canned{locks: contended}, &looks}, Options{Interval: time.Second})
+		h := made(t, canned{locks: func(at time.Time) []redlatch.LockInfo {
+			looks.Add(1)
+			return contended(at)
+		}}, Options{Interval: time.Second})
 		to := piped{make(chan net.Conn), make(chan struct{})}
 		server := &http.Server{Handler: h}
 		served := make(chan error)
@@ -725,35 +715,18 @@ func TestRefusedIsAnAnswer(t *testing.T) {
 	}
 }
 
-// hung is a source that does not answer any more once it hangs.
-type hung struct {
-	canned
-	hangs *atomic.Bool
-}
-
-func (u hung) wait(ctx context.Context) {
-	if u.hangs.Load() {
-		<-ctx.Done()
-	}
-}
-
-func (u hung) List(ctx context.Context, o redlatch.ListOptions) iter.Seq2[redlatch.LockInfo, error] {
-	u.wait(ctx)
-	return u.canned.List(ctx, o)
-}
-
-func (u hung) Inspect(ctx context.Context, name string) (redlatch.LockInfo, error) {
-	u.wait(ctx)
-	return u.canned.Inspect(ctx, name)
-}
-
 // TestOldLock: Redis hangs, and the page of a lock is opened again after a minute. It does not say that what
 // it shows is live.
 func TestOldLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var hangs atomic.Bool
-		h := made(t, hung{canned{locks: contended}, &hangs}, Options{})
+		h := made(t, canned{locks: func(at time.Time) []redlatch.LockInfo {
+			if hangs.Load() {
+				time.Sleep(time.Hour)
+			}
+			return contended(at)
+		}}, Options{})
 		live := func() bool { return strings.Contains(answerTo(h, "/lock?name=a"), ">live<") }
 		for !live() { // until it was looked at
 			time.Sleep(time.Second)
