@@ -26,6 +26,7 @@ import (
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/look"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -99,7 +100,7 @@ type world struct {
 	nodes  []*redistest.Server // of a quorum, if the script wants one
 	env    []string            // names
 	jobs   map[string]*job
-	late   *lateness
+	late   *check.Lateness
 }
 
 type job struct {
@@ -126,51 +127,6 @@ func (o *output) String() string {
 	return o.all.String()
 }
 
-// lateness knows when the machine was busy or paused, so that timers were late.
-type lateness struct {
-	over chan struct{}
-	mu   sync.Mutex
-	all  []pause
-}
-
-type pause struct {
-	end time.Time
-	by  time.Duration
-}
-
-// watchLateness begins to look for pauses. It ends when over is closed.
-func watchLateness() *lateness {
-	const step = 10 * time.Millisecond
-	l := &lateness{over: make(chan struct{})}
-	go func() {
-		for last := time.Now(); ; {
-			select {
-			case <-l.over:
-				return
-			case <-time.After(step):
-			}
-			now := time.Now()
-			l.mu.Lock()
-			l.all = append(l.all, pause{now, now.Sub(last) - step})
-			l.mu.Unlock()
-			last = now
-		}
-	}()
-	return l
-}
-
-// between returns by how much timers were late from one time to another.
-func (l *lateness) between(from, to time.Time) (sum time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.all {
-		if p.end.After(from) && p.end.Add(-p.by).Before(to) {
-			sum += p.by
-		}
-	}
-	return sum
-}
-
 type worldKey struct{}
 
 func setup(env *testscript.Env) error {
@@ -182,7 +138,7 @@ func setup(env *testscript.Env) error {
 	if err != nil {
 		return err
 	}
-	w := &world{server: server, jobs: make(map[string]*job), late: watchLateness()}
+	w := &world{server: server, jobs: make(map[string]*job), late: check.WatchLateness()}
 	env.Defer(w.end)
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would have every program take a second to end
 	env.Setenv("ADDR", server.Addr())
@@ -198,7 +154,7 @@ func setup(env *testscript.Env) error {
 
 // end leaves nothing running, also after a failure.
 func (w *world) end() {
-	close(w.late.over)
+	w.late.End()
 	for _, j := range w.jobs {
 		_ = j.cmd.Process.Kill()
 		<-j.done
@@ -386,7 +342,7 @@ func cmdInTime(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 	}
-	late := of(ts).late.between(extended, end)
+	late := of(ts).late.Between(extended, end)
 	if end.IsZero() || deadline.IsZero() || !end.Before(deadline.Add(late)) {
 		ts.Fatalf("the command ended at %v, want before %v, and %v later at most, for the machine was late by that", end, deadline, late)
 	}
