@@ -21,24 +21,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// tied is a connection to a node of a quorum over which the first vote arrives late, and is answered
-// late.
-type tied struct {
-	conn.Conn
-	arrives, answered time.Duration
-	votes             atomic.Int64
-}
-
-// Eval implements [conn.Conn].
-func (c *tied) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if !wire.Runs(calls, " vote") || c.votes.Add(1) > 1 {
-		return c.Conn.Eval(ctx, calls...)
-	}
-	time.Sleep(c.arrives)
-	defer time.Sleep(c.answered)
-	return c.Conn.Eval(ctx, calls...)
-}
-
 // openTied returns as many clients as there are nodes. Each is the first to get into one of them, if
 // all acquire at once, and no answer comes before the votes of all have arrived.
 func openTied(t *testing.T, conns []conn.Conn, o redlatch.Options) (clients []*redlatch.Client) {
@@ -46,10 +28,18 @@ func openTied(t *testing.T, conns []conn.Conn, o redlatch.Options) (clients []*r
 	for i := range conns {
 		over := make([]conn.Conn, len(conns))
 		for node := range over {
-			c := &tied{Conn: conns[node], arrives: 20 * time.Millisecond, answered: 20 * time.Millisecond}
-			if over[node] = c; node == i {
-				c.arrives, c.answered = 0, 40*time.Millisecond
+			arrives, answered := 20*time.Millisecond, 20*time.Millisecond // for the first vote
+			if node == i {
+				arrives, answered = 0, 40*time.Millisecond
 			}
+			var votes atomic.Int64
+			over[node] = wire.Through{Conn: conns[node], Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
+				if wire.Runs(calls, " vote") && votes.Add(1) == 1 {
+					time.Sleep(arrives)
+					defer time.Sleep(answered)
+				}
+				return conns[node].Eval(ctx, calls...)
+			}}
 		}
 		clients = append(clients, openNodes(t, over, o))
 	}
@@ -113,19 +103,6 @@ func TestQuorumOwnWindow(t *testing.T) {
 	})
 }
 
-// uneven is a connection over which each request takes another time.
-type uneven struct {
-	conn.Conn
-	most time.Duration // each way
-}
-
-// Eval implements [conn.Conn].
-func (c uneven) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	time.Sleep(rand.N(c.most))
-	defer func() { time.Sleep(rand.N(c.most)) }()
-	return c.Conn.Eval(ctx, calls...)
-}
-
 // TestQuorumSlotsAtOnce: as many clients as a pool has slots try to take one at once. Each fills
 // some nodes for a moment, and leaves again. A try took nodes that had no slot for it for a full
 // pool, though some slots were free in the end: one of eight tries failed.
@@ -138,7 +115,11 @@ func TestQuorumSlotsAtOnce(t *testing.T) {
 		for range n {
 			over := make([]conn.Conn, len(conns))
 			for i := range over {
-				over[i] = uneven{conns[i], 10 * time.Millisecond}
+				over[i] = wire.Through{Conn: conns[i], Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
+					time.Sleep(rand.N(10 * time.Millisecond))
+					defer func() { time.Sleep(rand.N(10 * time.Millisecond)) }()
+					return conns[i].Eval(ctx, calls...)
+				}}
 			}
 			clients = append(clients, openNodes(t, over, help.Sluggish()))
 		}

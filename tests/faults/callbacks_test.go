@@ -19,70 +19,55 @@ import (
 
 // What is in this file has code of the program that the library calls panic, or take long.
 
-// jumpy is a connection whose observer panics once it is armed, after the next request with that script.
-type jumpy struct {
-	conn.Conn
-	at atomic.Pointer[string]
-}
-
-func (j *jumpy) arm(script string) { j.at.Store(&script) }
-
-// Eval implements [conn.Conn].
-func (j *jumpy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := j.Conn.Eval(ctx, calls...)
-	if at := j.at.Load(); at != nil && wire.Runs(calls, *at) && j.at.CompareAndSwap(at, nil) {
-		panic("observer")
-	}
-	return results
-}
-
 // TestObserverPanics: what observes the connection panics when a request of a call has been answered. The
 // call leaves nothing behind, and other goroutines of the client do not wait for it.
 func TestObserverPanics(t *testing.T) {
 	t.Parallel()
 	for name, way := range map[string]struct {
 		at   string
-		call func(t *testing.T, c, other *redlatch.Client, j *jumpy)
+		call func(t *testing.T, c, other *redlatch.Client, arm func(script string))
 	}{
-		"try": {"acquire", func(t *testing.T, c, _ *redlatch.Client, _ *jumpy) { _, _ = c.Mutex("a").TryLock(t.Context()) }},
-		"wait": {"", func(t *testing.T, c, other *redlatch.Client, j *jumpy) {
+		"try": {"acquire", func(t *testing.T, c, _ *redlatch.Client, _ func(string)) { _, _ = c.Mutex("a").TryLock(t.Context()) }},
+		"wait": {"", func(t *testing.T, c, other *redlatch.Client, arm func(string)) {
 			held := locktest.Lock(t, other.Mutex("a"))
 			first, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, _ = c.Mutex("a").Lock(first) // so that the client listens
 			cancel()
 			time.AfterFunc(10*time.Second, func() { _ = held.Release(context.Background()) })
-			j.arm("acquire")
+			arm("acquire")
 			_, _ = c.Mutex("a").Lock(t.Context())
 		}},
-		"several": {"multi", func(t *testing.T, c, _ *redlatch.Client, _ *jumpy) { _, _ = c.MultiMutex("a", "b").Lock(t.Context()) }},
-		"force": {"", func(t *testing.T, c, other *redlatch.Client, j *jumpy) {
+		"several": {"multi", func(t *testing.T, c, _ *redlatch.Client, _ func(string)) {
+			_, _ = c.MultiMutex("a", "b").Lock(t.Context())
+		}},
+		"force": {"", func(t *testing.T, c, other *redlatch.Client, arm func(string)) {
 			locktest.Lock(t, other.Mutex("a"))
-			j.arm("seize")
+			arm("seize")
 			_, _ = c.Mutex("a").TakeByForce(t.Context(), redlatch.ForceOptions{})
 		}},
-		"adopt": {"", func(t *testing.T, c, other *redlatch.Client, j *jumpy) {
+		"adopt": {"", func(t *testing.T, c, other *redlatch.Client, arm func(string)) {
 			text := check.Value(locktest.Lock(t, other.Mutex("a")).Detach(t.Context())).OK(t)
-			j.arm("adopt")
+			arm("adopt")
 			_, _ = c.Adopt(t.Context(), text, redlatch.LockOptions{})
 		}},
-		"extend": {"renew", func(t *testing.T, c, _ *redlatch.Client, _ *jumpy) {
+		"extend": {"renew", func(t *testing.T, c, _ *redlatch.Client, _ func(string)) {
 			_ = c.Mutex("a").Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error { return l.Extend(ctx) })
 		}},
-		"release": {"release", func(t *testing.T, c, _ *redlatch.Client, _ *jumpy) {
+		"release": {"release", func(t *testing.T, c, _ *redlatch.Client, _ func(string)) {
 			_ = locktest.Lock(t, c.Mutex("a")).Release(t.Context())
 		}},
-		"detach of an entry": {"", func(t *testing.T, c, _ *redlatch.Client, j *jumpy) {
+		"detach of an entry": {"", func(t *testing.T, c, _ *redlatch.Client, arm func(string)) {
 			outer := check.Value(c.ReentrantMutex("a").Lock(t.Context())).OK(t)
 			inner := check.Value(c.ReentrantMutex("a").Lock(outer.Context())).OK(t)
 			defer func() { _ = outer.Release(context.Background()) }()
 			defer func() { _ = inner.Release(context.Background()) }()
-			j.arm("acquire")
+			arm("acquire")
 			_, _ = inner.Detach(t.Context())
 		}},
-		"detach": {"", func(t *testing.T, c, _ *redlatch.Client, j *jumpy) { // the lease is about to get another owner
+		"detach": {"", func(t *testing.T, c, _ *redlatch.Client, arm func(string)) { // the lease is about to get another owner
 			l := locktest.Lock(t, c.Mutex("a"))
 			defer func() { _ = l.Release(context.Background()) }()
-			j.arm("adopt")
+			arm("adopt")
 			_, _ = l.Detach(t.Context())
 		}},
 	} {
@@ -92,12 +77,20 @@ func TestObserverPanics(t *testing.T) {
 				lost := &wire.Answered{Conn: s.Conn(), Script: "mutex acquire", Then: func(conn.Reply) bool {
 					return name != "detach" || acquires.Add(1) > 1 // it is sent twice
 				}}
-				j := &jumpy{Conn: lost}
-				c, other := wire.Wrap(t, j, redlatch.Options{}), s.Client(t, redlatch.Options{})
+				var at atomic.Pointer[string] // the script whose next request is followed by a panic
+				arm := func(script string) { at.Store(&script) }
+				observed := wire.Through{Conn: lost, Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
+					results := lost.Eval(ctx, calls...)
+					if script := at.Load(); script != nil && wire.Runs(calls, *script) && at.CompareAndSwap(script, nil) {
+						panic("observer")
+					}
+					return results
+				}}
+				c, other := wire.Wrap(t, observed, redlatch.Options{}), s.Client(t, redlatch.Options{})
 				if way.at != "" {
-					j.arm(way.at)
+					arm(way.at)
 				}
-				check.Equal(t, help.Recovered(func() { way.call(t, c, other, j) }), "observer", "it panicked with")
+				check.Equal(t, help.Recovered(func() { way.call(t, c, other, arm) }), "observer", "it panicked with")
 				time.Sleep(15 * time.Second)
 				info := check.Value(other.Inspect(t.Context(), "a")).OK(t)
 				check.That(t, len(info.Holders)+len(info.Waiters) == 0, "left behind: %+v, %+v", info.Holders, info.Waiters)

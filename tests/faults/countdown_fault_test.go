@@ -154,8 +154,20 @@ func TestTwoRequestsEndInTime(t *testing.T) {
 		near := s.Client(t, help.Unhurried())
 		o := help.Unhurried()
 		o.RequestTimeout = 3 * time.Second
-		slow := &slowConn{Conn: s.Conn()}
-		far := wire.Wrap(t, slow, o)
+		over, asked := s.Conn(), 0
+		far := wire.Wrap(t, wire.Through{Conn: over, Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
+			asked++
+			answered := asked == 3 // and no other
+			select {
+			case <-time.After(900 * time.Millisecond):
+			case <-ctx.Done():
+				return wire.Failing(len(calls), ctx.Err())
+			}
+			if !answered {
+				return wire.Failing(len(calls), errors.New("connection lost"))
+			}
+			return over.Eval(ctx, calls...)
+		}}, o)
 		for op, call := range map[string]func(*redlatch.CountDownLatch) error{
 			"set":    func(d *redlatch.CountDownLatch) error { return check.ErrorOf(d.TrySetCount(t.Context(), 1, 0)) },
 			"delete": func(d *redlatch.CountDownLatch) error { return d.Delete(t.Context()) },
@@ -163,7 +175,7 @@ func TestTwoRequestsEndInTime(t *testing.T) {
 			if op == "delete" {
 				help.SetCount(t, near.CountDownLatch(op), 1)
 			}
-			slow.asked = 0
+			asked = 0
 			start := time.Now()
 			err := call(far.CountDownLatch(op))
 			took := time.Since(start)
@@ -173,27 +185,6 @@ func TestTwoRequestsEndInTime(t *testing.T) {
 			check.That(t, !errors.Is(err, context.DeadlineExceeded), "%s = %v, and no deadline of the caller has passed", op, err)
 		}
 	})
-}
-
-// slowConn is a connection over which the third request is answered, after 900 ms, and no other.
-type slowConn struct {
-	conn.Conn
-	asked int
-}
-
-// Eval implements [conn.Conn].
-func (s *slowConn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	s.asked++
-	answered := s.asked == 3
-	select {
-	case <-time.After(900 * time.Millisecond):
-	case <-ctx.Done():
-		return wire.Failing(len(calls), ctx.Err())
-	}
-	if !answered {
-		return wire.Failing(len(calls), errors.New("connection lost"))
-	}
-	return s.Conn.Eval(ctx, calls...)
 }
 
 // TestCountDownRemembersEnough: all that has counted in a round, and of earlier ones a thousand. Repeats

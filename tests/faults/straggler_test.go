@@ -180,35 +180,28 @@ func TestDetachWhoseOwnerIsUnknown(t *testing.T) {
 	})
 }
 
-// hindered is a connection whose polls can fail, and on which an extend gets lost after what a test does.
-type hindered struct {
-	conn.Conn
-	pollsFail atomic.Bool
-	extending atomic.Pointer[func()]
-}
-
-// Eval implements [conn.Conn].
-func (h *hindered) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if wire.Runs(calls, "await") && h.pollsFail.Load() {
-		return wire.Failing(len(calls), errors.New("connection lost"))
-	}
-	if wire.Runs(calls, "renew") {
-		if f := h.extending.Swap(nil); f != nil {
-			(*f)()
-			return wire.Failing(len(calls), errors.New("connection lost"))
-		}
-	}
-	return h.Conn.Eval(ctx, calls...)
-}
-
 // TestGrantThatIsExtendedTooLate: it was heard in time, and is extended at once, since little is left
 // of it. Before that request is there, sent twice, the grant has run out, another client has had the lock,
 // and a late copy of the acquisition has let the owner in again.
 func TestGrantThatIsExtendedTooLate(t *testing.T) {
 	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
 		held := check.Value(kindtest.Locks(s.Client(t, help.Sluggish()), "")[kind].Try(t.Context())).OK(t)
-		link := &hindered{Conn: s.Conn()}
-		late := &wire.Straggling{Conn: link}
+		var pollsFail atomic.Bool
+		var extending atomic.Pointer[func()] // what is done before the next extend, which gets lost
+		over := s.Conn()
+		late := &wire.Straggling{Conn: wire.Through{Conn: over, Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
+			lost := wire.Runs(calls, "await") && pollsFail.Load()
+			if wire.Runs(calls, "renew") {
+				if f := extending.Swap(nil); f != nil {
+					(*f)()
+					lost = true
+				}
+			}
+			if lost {
+				return wire.Failing(len(calls), errors.New("connection lost"))
+			}
+			return over.Eval(ctx, calls...)
+		}}}
 		c := wire.Wrap(t, late, redlatch.Options{
 			Heartbeat: time.Minute, RequestTimeout: 10 * time.Minute, Lock: redlatch.LockOptions{TTL: 6 * time.Second, StrictOrder: redlatch.On},
 		})
@@ -217,7 +210,7 @@ func TestGrantThatIsExtendedTooLate(t *testing.T) {
 		late.Keep(l.Kind + " acquire") // it asks twice
 		result := help.GoAcquire(func() (*redlatch.Lease, error) { return l.Acquire(t.Context()) })
 		locktest.InLine(t, s, l.Name, 1)
-		link.pollsFail.Store(true)
+		pollsFail.Store(true)
 		time.Sleep(5 * time.Second)
 		token := int64(0)
 		meanwhile := func() {
@@ -228,7 +221,7 @@ func TestGrantThatIsExtendedTooLate(t *testing.T) {
 			locktest.Release(t, between)
 			late.Deliver(t)
 		}
-		link.extending.Store(&meanwhile)
+		extending.Store(&meanwhile)
 		locktest.Release(t, held)
 		got := help.Await(t, result)
 		check.That(t, token > 0 && got.Token() > token, "the token is %d after %d", got.Token(), token)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -383,22 +382,14 @@ func TestHolderIsKnownAfterALossOfData(t *testing.T) {
 func TestInspectIsBounded(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := wire.Wrap(t, deaf{s.Conn()}, redlatch.Options{})
+		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
+		c := wire.Wrap(t, link, redlatch.Options{})
 		lease := locktest.Lock(t, c.Mutex("a"))
+		link.Harm(wire.Swallowed, wire.Hits{Hit: func(n int) bool { return n > 0 }})
 		start := time.Now()
 		check.Error(t, "Inspect", check.ErrorOf(c.Inspect(t.Context(), "a")), redlatch.ErrUnreachable)
 		check.That(t, time.Since(start) < 4*time.Second, "it ended after %v", time.Since(start))
+		link.Harm(wire.Mishap{}, wire.None)
 		locktest.Release(t, lease)
 	})
-}
-
-// deaf gets no answer to a question about clients.
-type deaf struct{ conn.Conn }
-
-func (d deaf) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if calls[0].Script.Name == "recall" {
-		<-ctx.Done()
-		return []conn.Result{{Err: ctx.Err()}}
-	}
-	return d.Conn.Eval(ctx, calls...)
 }

@@ -53,6 +53,17 @@ func (d Divided) Subscribe(ctx context.Context, channel string, up func(), messa
 // Close closes both connections.
 func (d Divided) Close() error { return errors.Join(d.Conn.Close(), d.Subscriptions.Close()) }
 
+// Through is a connection that has a function make its requests.
+type Through struct {
+	conn.Conn
+	Make func(ctx context.Context, calls ...conn.Call) []conn.Result
+}
+
+// Eval implements [conn.Conn].
+func (t Through) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	return t.Make(ctx, calls...)
+}
+
 // Mortal is the connection of a process that can be killed at any moment: nothing that its client
 // sends arrives after that, not even a goodbye, and its subscription is closed.
 type Mortal struct {
