@@ -65,7 +65,7 @@ func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Con
 		if err != nil {
 			return err
 		}
-		err = term.runHeld(ctx, f)
+		err = runHeld(ctx, term, f)
 		// The term is asked, not err: f may return the LostError of another lock.
 		if !errors.As(term.Err(), new(*LostError)) {
 			return err

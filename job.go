@@ -67,5 +67,5 @@ func (j *Job) Do(ctx context.Context, f func(ctx context.Context, l *Lease) erro
 	if err != nil {
 		return false, err
 	}
-	return true, lease.runHeld(ctx, f)
+	return true, runHeld(ctx, lease, f)
 }

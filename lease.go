@@ -160,10 +160,25 @@ func (l *Lease) Permits() int64 {
 	return n
 }
 
+// holding is a lease on one lock or on several, or a slot.
+type holding interface {
+	Context() context.Context
+	Release(ctx context.Context) error
+}
+
+// do acquires what f is to run under.
+func do[L holding](ctx context.Context, acquire func(context.Context) (L, error), f func(context.Context, L) error) error {
+	lease, err := acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return runHeld(ctx, lease, f)
+}
+
 // runHeld runs f under the lease, and releases it when f has returned or panicked.
-func (l *Lease) runHeld(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
-	defer func() { err = fault.Join(err, l.Release(ctx)) }()
-	return f(l.Context(), l)
+func runHeld[L holding](ctx context.Context, lease L, f func(context.Context, L) error) (err error) {
+	defer func() { err = fault.Join(err, lease.Release(ctx)) }()
+	return f(lease.Context(), lease)
 }
 
 // part returns what a lease has of a lock that others have, too: the mode, or the number of the

@@ -86,26 +86,12 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) { return 
 
 // Do runs f while it holds all the mutexes, as [Mutex.Do] does.
 func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) error {
-	lease, err := m.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
+	return do(ctx, m.Lock, f)
 }
 
 // TryDo runs f as [Mutex.TryDo] does, if [MultiMutex.TryLock] acquires them all.
 func (m *MultiMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) error {
-	lease, err := m.TryLock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
-}
-
-// runHeld runs f under the lease, and releases it when f returned or panicked.
-func (l *MultiLease) runHeld(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) (err error) {
-	defer func() { err = fault.Join(err, l.Release(ctx)) }()
-	return f(l.Context(), l)
+	return do(ctx, m.TryLock, f)
 }
 
 func (m *MultiMutex) lock(ctx context.Context, wait bool) (*MultiLease, error) {

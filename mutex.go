@@ -62,19 +62,11 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 // release, it also matches [ErrUnreachable]. So neither of the two tells whether f ran: before you
 // try again, have f note it.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
-	lease, err := m.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
+	return do(ctx, m.Lock, f)
 }
 
 // TryDo runs f as [Mutex.Do] does, if [Mutex.TryLock] acquires the mutex. Otherwise it returns at
 // once with the error of TryLock, and f was not called. An error of f may match [ErrTaken], too.
 func (m *Mutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
-	lease, err := m.TryLock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
+	return do(ctx, m.TryLock, f)
 }

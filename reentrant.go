@@ -62,20 +62,12 @@ func (m *ReentrantMutex) TryLock(ctx context.Context) (*Lease, error) { return m
 // Do runs f inside the mutex, as [Mutex.Do] does. f locks the same mutex again with the context
 // that it is given.
 func (m *ReentrantMutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
-	lease, err := m.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
+	return do(ctx, m.Lock, f)
 }
 
 // TryDo runs f as [Mutex.TryDo] does, if [ReentrantMutex.TryLock] enters it.
 func (m *ReentrantMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
-	lease, err := m.TryLock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
+	return do(ctx, m.TryLock, f)
 }
 
 func (m *ReentrantMutex) enter(ctx context.Context, wait bool) (*Lease, error) {

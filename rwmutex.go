@@ -54,38 +54,22 @@ func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
 
 // Do runs f while it holds the mutex for writing, as [Mutex.Do] does.
 func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
-	lease, err := m.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
+	return do(ctx, m.Lock, f)
 }
 
 // RDo runs f while it holds the mutex for reading, as [Mutex.Do] does.
 func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
-	lease, err := m.RLock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
+	return do(ctx, m.RLock, f)
 }
 
 // TryDo runs f as [Mutex.TryDo] does, if [RWMutex.TryLock] acquires the mutex.
 func (m *RWMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
-	lease, err := m.TryLock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
+	return do(ctx, m.TryLock, f)
 }
 
 // TryRDo runs f as [Mutex.TryDo] does, if [RWMutex.TryRLock] acquires the mutex.
 func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
-	lease, err := m.TryRLock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
+	return do(ctx, m.TryRLock, f)
 }
 
 // Downgrade turns a lease for writing into one for reading, with a fencing token of its own. There

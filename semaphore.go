@@ -74,20 +74,12 @@ func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 
 // Do runs f while it holds k permits, as [Mutex.Do] does.
 func (s *Semaphore) Do(ctx context.Context, k int64, f func(ctx context.Context, l *Lease) error) error {
-	lease, err := s.Acquire(ctx, k)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
+	return do(ctx, func(ctx context.Context) (*Lease, error) { return s.Acquire(ctx, k) }, f)
 }
 
 // TryDo runs f as [Mutex.TryDo] does, if [Semaphore.TryAcquire] takes k permits.
 func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Context, l *Lease) error) error {
-	lease, err := s.TryAcquire(ctx, k)
-	if err != nil {
-		return err
-	}
-	return lease.runHeld(ctx, f)
+	return do(ctx, func(ctx context.Context) (*Lease, error) { return s.TryAcquire(ctx, k) }, f)
 }
 
 // Resize changes the number of permits for all programs, and returns the semaphore of that size.

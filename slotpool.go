@@ -102,26 +102,12 @@ func (p *SlotPool) TryAcquire(ctx context.Context) (*Slot, error) { return p.acq
 
 // Do runs f while it holds a slot, as [Mutex.Do] does.
 func (p *SlotPool) Do(ctx context.Context, f func(ctx context.Context, s *Slot) error) error {
-	slot, err := p.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return slot.runHeld(ctx, f)
+	return do(ctx, p.Acquire, f)
 }
 
 // TryDo runs f as [Mutex.TryDo] does, if [SlotPool.TryAcquire] takes a slot.
 func (p *SlotPool) TryDo(ctx context.Context, f func(ctx context.Context, s *Slot) error) error {
-	slot, err := p.TryAcquire(ctx)
-	if err != nil {
-		return err
-	}
-	return slot.runHeld(ctx, f)
-}
-
-// runHeld runs f under the slot, and releases it when f returned or panicked.
-func (s *Slot) runHeld(ctx context.Context, f func(ctx context.Context, s *Slot) error) (err error) {
-	defer func() { err = fault.Join(err, s.Release(ctx)) }()
-	return f(s.Context(), s)
+	return do(ctx, p.TryAcquire, f)
 }
 
 // Resize changes the number of slots, as [Semaphore.Resize] does that of permits. Holders keep
