@@ -47,10 +47,7 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 			return nil, err
 		}
 	}
-	if err := e.latch.checkDeadlock(ctx); err != nil {
-		return nil, err
-	}
-	return e.latch.withParam(value).acquire(ctx, wait)
+	return e.latch.withParam(value).acquireOnce(ctx, wait)
 }
 
 // Run campaigns and calls f when it is the leader. If f returns while it leads, Run resigns and

@@ -1,6 +1,7 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,22 +111,16 @@ func keysOf(prefix, name string) (keys.Set, error) {
 // with is the latch with these options over its own.
 func (l latch) with(o LockOptions) latch {
 	l.resolve(o.over(l.options))
-	if err := l.options.check(); err != nil && l.invalid == nil {
-		l.invalid = err
-	}
-	if l.invalid == nil {
-		l.invalid = l.options.checkFor(l.client.engine.Conn)
-	}
-	if l.invalid == nil && l.Linger > 0 && !l.Kind.Lingers() {
-		l.invalid = invalid("LockOptions.Linger of the %s %q: %w: it is for a Mutex and an RWMutex", l.Kind.Name, l.Name, errors.ErrUnsupported)
-	}
-	if l.invalid == nil {
-		l.invalid = l.checkNeighbour()
-	}
-	if l.invalid == nil {
-		l.invalid = l.withFenceKey()
-	}
+	l.invalid = cmp.Or(l.invalid, l.options.check(), l.options.checkFor(l.client.engine.Conn), l.checkLinger(), l.checkNeighbour(), l.withFenceKey())
 	return l
+}
+
+// checkLinger returns an error if the client is to keep a lock of a kind that it cannot keep.
+func (l *latch) checkLinger() error {
+	if l.Linger > 0 && !l.Kind.Lingers() {
+		return invalid("LockOptions.Linger of the %s %q: %w: it is for a Mutex and an RWMutex", l.Kind.Name, l.Name, errors.ErrUnsupported)
+	}
+	return nil
 }
 
 // withParam is the latch with another argument for the kind.
@@ -146,6 +141,14 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	}
 	got, err := l.client.engine.Acquirer.One(ctx, &l.Lock, wish, wait)
 	return l.client.lend(got), err
+}
+
+// acquireOnce is acquire for a kind that its holder cannot enter again.
+func (l *latch) acquireOnce(ctx context.Context, wait bool) (*Lease, error) {
+	if err := l.checkDeadlock(ctx); err != nil {
+		return nil, err
+	}
+	return l.acquire(ctx, wait)
 }
 
 // refusal returns why no lease of the latch can be had, nil if one can.

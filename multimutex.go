@@ -1,6 +1,7 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,7 @@ func (m *MultiMutex) With(o LockOptions) *MultiMutex {
 	for _, l := range m.latches {
 		l = l.with(o)
 		next.latches = append(next.latches, l)
-		if next.invalid == nil {
-			next.invalid = l.invalid
-		}
+		next.invalid = cmp.Or(next.invalid, l.invalid)
 	}
 	if o.Announce != (Announce{}) && next.invalid == nil {
 		next.invalid = invalid("LockOptions.Announce of several mutexes: %w: each has a channel of its own; lock them one by one",

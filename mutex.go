@@ -40,19 +40,13 @@ func (m *Mutex) With(o LockOptions) *Mutex { return &Mutex{m.noun.with(o)} }
 //     a lease that its holder waits for;
 //   - [ErrWrongKind], [ErrInvalid] or [ErrClosed].
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	if err := m.latch.checkDeadlock(ctx); err != nil {
-		return nil, err
-	}
-	return m.latch.acquire(ctx, true)
+	return m.latch.acquireOnce(ctx, true)
 }
 
 // TryLock acquires the mutex if it is free and no waiter is in line. It never waits: otherwise the
 // error matches [ErrTaken]. All else is as for [Mutex.Lock].
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	if err := m.latch.checkDeadlock(ctx); err != nil {
-		return nil, err
-	}
-	return m.latch.acquire(ctx, false)
+	return m.latch.acquireOnce(ctx, false)
 }
 
 // Do runs f while it holds the mutex. It waits as [Mutex.Lock] does, calls f with the lease's

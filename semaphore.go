@@ -1,6 +1,7 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -91,9 +92,7 @@ func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Conte
 func (s *Semaphore) Resize(ctx context.Context, n int64) (*Semaphore, error) {
 	next := s.latch.client.Semaphore(s.latch.Name, n)
 	next.latch.resolve(s.latch.options)
-	if next.latch.invalid == nil {
-		next.latch.invalid = s.latch.invalid
-	}
+	next.latch.invalid = cmp.Or(next.latch.invalid, s.latch.invalid)
 	return next, next.latch.resize(ctx)
 }
 

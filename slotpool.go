@@ -1,6 +1,7 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -67,9 +68,7 @@ func (l *Lease) Slot() (*Slot, error) {
 func (c *Client) SlotPool(name string, n int, o SlotOptions) *SlotPool {
 	p := &SlotPool{newNoun(c, script.SlotPool, name), o}
 	p.latch.Size = int64(n)
-	if p.latch.invalid == nil {
-		p.latch.invalid = o.check(name, n)
-	}
+	p.latch.invalid = cmp.Or(p.latch.invalid, o.check(name, n))
 	return p
 }
 
@@ -116,9 +115,7 @@ func (p *SlotPool) TryDo(ctx context.Context, f func(ctx context.Context, s *Slo
 func (p *SlotPool) Resize(ctx context.Context, n int) (*SlotPool, error) {
 	next := p.latch.client.SlotPool(p.latch.Name, n, p.options)
 	next.latch.resolve(p.latch.options)
-	if next.latch.invalid == nil {
-		next.latch.invalid = p.latch.invalid
-	}
+	next.latch.invalid = cmp.Or(next.latch.invalid, p.latch.invalid)
 	return next, next.latch.resize(ctx)
 }
 
