@@ -124,11 +124,7 @@ func ExampleNewQuorum() {
 
 // A program acts by the reason for which it lost a lock.
 func ExampleLossReason() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 	lease, err := client.Mutex("import").Lock(ctx)
 	if err != nil {
@@ -154,11 +150,7 @@ func ExampleLossReason() {
 
 // What a program counts its acquisitions by.
 func ExampleOutcome() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 	lease, err := client.Mutex("counted").Lock(ctx)
 	if err != nil {
@@ -173,11 +165,7 @@ func ExampleOutcome() {
 
 // A lease that the program extends by itself, step by step, and that ends if a step hangs.
 func ExampleSwitch() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 	lease, err := client.Mutex("steps").With(redlatch.LockOptions{TTL: 10 * time.Second, Renew: redlatch.Off}).Lock(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// connect is what every example below begins with.
+// connect is what an example begins with that says nothing of options. [Example] spells it out.
 func connect() *redlatch.Client {
 	client, err := redlatch.Open(context.Background(), url, redlatch.Options{})
 	if err != nil {

@@ -47,11 +47,7 @@ func Example() {
 }
 
 func ExampleMutex() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	lease, err := client.Mutex("report:monthly").Lock(ctx) // waits in line
@@ -64,11 +60,7 @@ func ExampleMutex() {
 }
 
 func ExampleMutex_TryLock() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	lease, err := client.Mutex("cleanup").TryLock(ctx)
@@ -85,14 +77,10 @@ func ExampleMutex_TryLock() {
 }
 
 func ExampleMutex_TryDo() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 
-	err = client.Mutex("cleanup").TryDo(ctx, func(ctx context.Context, lease *redlatch.Lease) error {
+	err := client.Mutex("cleanup").TryDo(ctx, func(ctx context.Context, lease *redlatch.Lease) error {
 		fmt.Println("cleaning up")
 		return nil
 	})
@@ -106,15 +94,11 @@ func ExampleMutex_TryDo() {
 }
 
 func ExampleMutex_With() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	migration := client.Mutex("migration").With(redlatch.LockOptions{TTL: time.Minute, MaxWait: 10 * time.Second})
-	err = migration.Do(ctx, func(context.Context, *redlatch.Lease) error {
+	err := migration.Do(ctx, func(context.Context, *redlatch.Lease) error {
 		fmt.Println("migrating")
 		return nil
 	})
@@ -126,11 +110,7 @@ func ExampleMutex_With() {
 
 // A lease is held until it is released or lost. A holder that was suspended while it ran out finds its token refused.
 func ExampleLease() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	var account struct { // stands for a row with a fence column
@@ -170,11 +150,7 @@ func ExampleLease() {
 }
 
 func ExampleLease_Wanted() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	index := client.Mutex("index")
@@ -202,11 +178,7 @@ func ExampleLease_Wanted() {
 }
 
 func ExampleMutex_TakeByForce() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	hung, err := client.Mutex("import").Lock(ctx)
@@ -226,11 +198,7 @@ func ExampleMutex_TakeByForce() {
 }
 
 func ExampleLease_ExtendTo() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	lease, err := client.Mutex("migration").Lock(ctx)
@@ -247,11 +215,7 @@ func ExampleLease_ExtendTo() {
 }
 
 func ExampleLease_Ensure() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	lease, err := client.Mutex("disk").Lock(ctx)
@@ -291,15 +255,11 @@ func ExampleLockOptions() {
 }
 
 func ExampleLockOptions_maxWaiters() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	search := client.Mutex("search").With(redlatch.LockOptions{MaxWaiters: 10})
-	err = search.Do(ctx, func(context.Context, *redlatch.Lease) error {
+	err := search.Do(ctx, func(context.Context, *redlatch.Lease) error {
 		fmt.Println("200 OK")
 		return nil
 	})
@@ -310,11 +270,7 @@ func ExampleLockOptions_maxWaiters() {
 }
 
 func ExampleLockOptions_minHold() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	// At most five calls to a partner begin within a minute, over the whole fleet.
@@ -325,7 +281,7 @@ func ExampleLockOptions_minHold() {
 			log.Fatal(err)
 		}
 	}
-	err = calls.TryDo(ctx, 1, call)
+	err := calls.TryDo(ctx, 1, call)
 	fmt.Println("one more:", errors.Is(err, redlatch.ErrExhausted))
 	// Output: one more: true
 }
@@ -502,11 +458,7 @@ func ExampleListOptions() {
 }
 
 func ExampleLostError() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 	lease, err := client.Mutex("stolen").Lock(ctx)
 	if err != nil {
@@ -710,11 +662,7 @@ func ExampleLease_Detach() {
 
 // A caller that finds a lock taken is told which owner holds it, or that it is the caller's own client.
 func ExampleTakenError() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 	lease, err := client.Mutex("inbox").Lock(ctx)
 	if err != nil {
@@ -772,11 +720,7 @@ func ExampleTakenError_Describe() {
 
 // A debug page shows what this process holds.
 func ExampleLeaseInfo() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 	lease, err := client.RWMutex("catalog").RLock(ctx)
 	if err != nil {
@@ -809,14 +753,10 @@ func ExampleLeftError() {
 }
 
 func ExampleForceOptions() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	defer client.Close()
 	// No owner: from all holders. There are none.
-	_, err = client.ForceRelease(ctx, "idle", redlatch.ForceOptions{Reason: "ticket 4711"})
+	_, err := client.ForceRelease(ctx, "idle", redlatch.ForceOptions{Reason: "ticket 4711"})
 	fmt.Println(errors.Is(err, redlatch.ErrNotHeld))
 	// Output: true
 }
