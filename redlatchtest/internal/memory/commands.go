@@ -23,7 +23,7 @@ func grows(least int, run verb) command   { return command{run, least, true, tru
 
 var commands = map[string]command{
 	"DEL": shrinks(1, del), "EXISTS": reads(1, exists), "TYPE": reads(1, typeOf), "KEYS": reads(1, keysOf),
-	"PTTL": reads(1, pttl), "PEXPIRE": shrinks(2, expire(1)), "EXPIRE": shrinks(2, expire(1000)),
+	"PTTL": reads(1, pttl), "PEXPIRE": shrinks(2, pexpire),
 	"TIME": reads(0, timeOf), "INFO": reads(0, info), "PUBLISH": reads(2, publish), "SPUBLISH": reads(2, spublish),
 	"PUBSUB": reads(1, pubsub), "FLUSHALL": shrinks(0, flush), "PING": reads(0, ping),
 
@@ -32,14 +32,14 @@ var commands = map[string]command{
 	"GET": reads(1, get), "SET": grows(2, set), "INCR": grows(1, incr),
 	"GETBIT": reads(2, getbit), "SETBIT": grows(3, setbit), "BITPOS": reads(2, bitpos),
 
-	"HGET": reads(2, hget), "HMGET": reads(2, hmget), "HSET": grows(3, hset), "HDEL": shrinks(2, hdel),
-	"HLEN": reads(1, hlen), "HEXISTS": reads(2, hexists), "HGETALL": reads(1, hgetall), "HKEYS": reads(1, hkeys),
+	"HGET": reads(2, hget), "HMGET": reads(2, hmget), "HSET": grows(3, hset), "HDEL": shrinks(2, remove[*hash]),
+	"HLEN": reads(1, count[*hash]), "HEXISTS": reads(2, hexists), "HGETALL": reads(1, hgetall), "HKEYS": reads(1, hkeys),
 	"HVALS": reads(1, hvals),
 
 	"ZADD": grows(3, zadd), "ZINCRBY": grows(3, zincrby), "ZSCORE": reads(2, zscore), "ZRANK": reads(2, zrank),
-	"ZCARD": reads(1, zcard), "ZCOUNT": reads(3, zcount), "ZREM": shrinks(2, zrem), "ZRANGE": reads(3, zrange),
-	"ZRANGEBYSCORE": reads(3, zrangebyscore), "ZREMRANGEBYRANK": shrinks(3, zremrangebyrank),
-	"ZREMRANGEBYSCORE": shrinks(3, zremrangebyscore),
+	"ZCARD": reads(1, count[*sorted]), "ZCOUNT": reads(3, zcount), "ZREM": shrinks(2, remove[*sorted]), "ZRANGE": reads(3, zrange),
+	"ZRANGEBYSCORE": reads(3, zrangebyscore), "ZREMRANGEBYRANK": shrinks(3, zremrange(byRank)),
+	"ZREMRANGEBYSCORE": shrinks(3, zremrange(byScore)),
 
 	"XADD": grows(4, xadd), "XTRIM": shrinks(3, xtrim), "XRANGE": reads(3, xrange(false)), "XREVRANGE": reads(3, xrange(true)),
 }

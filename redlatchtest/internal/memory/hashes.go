@@ -41,29 +41,6 @@ func hset(s *store, args []string) (any, error) {
 	return n, nil
 }
 
-func hdel(s *store, args []string) (any, error) {
-	h, found, err := valueOf[*hash](s, args[0])
-	if err != nil || !found {
-		return int64(0), err
-	}
-	var n int64
-	for _, field := range args[1:] {
-		n += truth(h.remove(field))
-	}
-	if len(h.fields) == 0 {
-		delete(s.keys, args[0])
-	}
-	return n, nil
-}
-
-func hlen(s *store, args []string) (any, error) {
-	h, found, err := valueOf[*hash](s, args[0])
-	if err != nil || !found {
-		return int64(0), err
-	}
-	return int64(len(h.fields)), nil
-}
-
 func hexists(s *store, args []string) (any, error) {
 	v, err := hget(s, args)
 	return truth(v != nil), err

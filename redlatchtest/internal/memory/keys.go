@@ -56,17 +56,46 @@ func pttl(s *store, args []string) (any, error) {
 	return e.expires - s.at, nil
 }
 
-func expire(unit int64) func(s *store, args []string) (any, error) {
-	return func(s *store, args []string) (any, error) {
-		n, err := integer(args[1])
-		if err != nil {
-			return nil, err
-		}
-		e := s.lookup(args[0])
-		if e == nil {
-			return int64(0), nil
-		}
-		s.expireIn(args[0], e, n*unit)
-		return int64(1), nil
+func pexpire(s *store, args []string) (any, error) {
+	n, err := integer(args[1])
+	if err != nil {
+		return nil, err
 	}
+	e := s.lookup(args[0])
+	if e == nil {
+		return int64(0), nil
+	}
+	s.expireIn(args[0], e, n)
+	return int64(1), nil
+}
+
+// collection is a hash or a sorted set.
+type collection interface {
+	size() int
+	remove(name string) bool // reports whether there was such a field or member
+}
+
+// count is HLEN and ZCARD.
+func count[T collection](s *store, args []string) (any, error) {
+	all, found, err := valueOf[T](s, args[0])
+	if err != nil || !found {
+		return int64(0), err
+	}
+	return int64(all.size()), nil
+}
+
+// remove is HDEL and ZREM. The key goes with the last of what it holds.
+func remove[T collection](s *store, args []string) (any, error) {
+	all, found, err := valueOf[T](s, args[0])
+	if err != nil || !found {
+		return int64(0), err
+	}
+	var n int64
+	for _, name := range args[1:] {
+		n += truth(all.remove(name))
+	}
+	if all.size() == 0 {
+		delete(s.keys, args[0])
+	}
+	return n, nil
 }

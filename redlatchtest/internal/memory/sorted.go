@@ -78,14 +78,6 @@ func zrank(s *store, args []string) (any, error) {
 	return int64(z.find(member{args[1], score})), nil
 }
 
-func zcard(s *store, args []string) (any, error) {
-	z, found, err := valueOf[*sorted](s, args[0])
-	if err != nil || !found {
-		return int64(0), err
-	}
-	return int64(len(z.members)), nil
-}
-
 // byScore returns a sorted set, nil if there is none, and which members have a score of a range.
 func byScore(s *store, args []string) (z *sorted, i, n int, err error) {
 	from, after := strings.CutPrefix(args[1], "(")
@@ -108,28 +100,6 @@ func zcount(s *store, args []string) (any, error) {
 	return int64(n), err
 }
 
-// drop removes members of a sorted set, and the key with the last of them.
-func (s *store) drop(key string, z *sorted, i, n int) int64 {
-	z.cut(i, n)
-	if len(z.members) == 0 {
-		delete(s.keys, key)
-	}
-	return int64(n)
-}
-
-func zrem(s *store, args []string) (any, error) {
-	z, found, err := valueOf[*sorted](s, args[0])
-	if err != nil || !found {
-		return int64(0), err
-	}
-	var n int64
-	for _, text := range args[1:] {
-		n += truth(z.remove(text))
-	}
-	s.drop(args[0], z, 0, 0)
-	return n, nil
-}
-
 // tell returns members, each followed by its score if that is asked for.
 func tell(members []member, scores bool) []any {
 	all := make([]any, 0, 2*len(members))
@@ -150,16 +120,23 @@ func ranksOf(from, to string) (i, j int64, err error) {
 	return i, j, err
 }
 
-func zrange(s *store, args []string) (any, error) {
+// byRank returns a sorted set, nil if there is none, and which members have a rank of a range.
+func byRank(s *store, args []string) (z *sorted, i, n int, err error) {
 	from, to, err := ranksOf(args[1], args[2])
 	if err != nil {
-		return nil, err
+		return nil, 0, 0, err
 	}
-	z, found, err := valueOf[*sorted](s, args[0])
-	if err != nil || !found {
+	if z, _, err = valueOf[*sorted](s, args[0]); z != nil {
+		i, n = z.ranks(from, to)
+	}
+	return z, i, n, err
+}
+
+func zrange(s *store, args []string) (any, error) {
+	z, i, n, err := byRank(s, args)
+	if z == nil {
 		return []any{}, err
 	}
-	i, n := z.ranks(from, to)
 	return tell(z.members[i:i+n], len(args) > 3), nil
 }
 
@@ -197,23 +174,16 @@ func zrangebyscore(s *store, args []string) (any, error) {
 	return tell(z.members[i:i+n], scores), nil
 }
 
-func zremrangebyrank(s *store, args []string) (any, error) {
-	from, to, err := ranksOf(args[1], args[2])
-	if err != nil {
-		return nil, err
+// zremrange removes the members of a range, and the key with the last of them.
+func zremrange(by func(s *store, args []string) (z *sorted, i, n int, err error)) verb {
+	return func(s *store, args []string) (any, error) {
+		z, i, n, err := by(s, args)
+		if z == nil {
+			return int64(0), err
+		}
+		if z.cut(i, n); z.size() == 0 {
+			delete(s.keys, args[0])
+		}
+		return int64(n), nil
 	}
-	z, found, err := valueOf[*sorted](s, args[0])
-	if err != nil || !found {
-		return int64(0), err
-	}
-	i, n := z.ranks(from, to)
-	return s.drop(args[0], z, i, n), nil
-}
-
-func zremrangebyscore(s *store, args []string) (any, error) {
-	z, i, n, err := byScore(s, args)
-	if z == nil {
-		return int64(0), err
-	}
-	return s.drop(args[0], z, i, n), nil
 }

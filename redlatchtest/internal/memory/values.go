@@ -14,6 +14,8 @@ type hash struct {
 
 func (h *hash) clone() *hash { return &hash{slices.Clone(h.fields), maps.Clone(h.values)} }
 
+func (h *hash) size() int { return len(h.fields) }
+
 // set reports whether the field is new.
 func (h *hash) set(field, value string) bool {
 	_, had := h.values[field]
@@ -47,6 +49,8 @@ type sorted struct {
 }
 
 func (z *sorted) clone() *sorted { return &sorted{slices.Clone(z.members), maps.Clone(z.scores)} }
+
+func (z *sorted) size() int { return len(z.members) }
 
 // find returns where a member is, or would be.
 func (z *sorted) find(m member) int {
