@@ -23,15 +23,6 @@ type instruments struct {
 	build                                  metric.Int64ObservableGauge
 }
 
-// The bounds of histograms, those of redlatchprom, for readers that do not take exponential ones.
-var (
-	acquireBounds = []float64{.001, .0025, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300}
-	holdBounds    = []float64{.01, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400}
-	ageBounds     = []float64{60, 300, 900, 1800, 3600, 14400, 43200, 86400, 604800}
-	marginBounds  = []float64{.1, .2, .3, .4, .5, .6, .7, .8, .9}
-	requestBounds = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
-)
-
 // newInstruments makes all of them.
 func newInstruments(meter metric.Meter) (i instruments, err error) {
 	histogram := func(name, unit, description string, bounds []float64) metric.Float64Histogram {
@@ -49,21 +40,21 @@ func newInstruments(meter metric.Meter) (i instruments, err error) {
 		err = errors.Join(err, e)
 		return c
 	}
-	i.acquire = histogram("redlatch.acquire.duration", "s", "Time that acquisitions took, by how they ended.", acquireBounds)
+	i.acquire = histogram("redlatch.acquire.duration", "s", "Time that acquisitions took, by how they ended.", groups.AcquireBounds)
 	i.queued = counter("redlatch.acquire.queued", "{acquisition}", "Acquisitions that found the lock taken and waited in line.")
 	i.acquiring = upDown("redlatch.acquiring", "{acquisition}", "Acquisitions under way.")
 	i.held = upDown("redlatch.held", "{lease}", "Leases that this process holds.")
 	i.kept = upDown("redlatch.kept", "{lock}", "Locks that this process keeps without a lease, for its next acquisitions.")
-	i.hold = histogram("redlatch.hold.duration", "s", "Time that leases were held, by how they ended.", holdBounds)
-	i.age = histogram("redlatch.extend.age", "s", "Age of leases that are held, once in each minute of it, when they are extended.", ageBounds)
-	i.margin = histogram("redlatch.extend.margin.ratio", "1", "Part of the TTL that was left of a lease when the extend was sent that Redis confirmed.", marginBounds)
+	i.hold = histogram("redlatch.hold.duration", "s", "Time that leases were held, by how they ended.", groups.HoldBounds)
+	i.age = histogram("redlatch.extend.age", "s", "Age of leases that are held, once in each minute of it, when they are extended.", groups.AgeBounds)
+	i.margin = histogram("redlatch.extend.margin.ratio", "1", "Part of the TTL that was left of a lease when the extend was sent that Redis confirmed.", groups.MarginBounds)
 	i.extends = counter("redlatch.extends", "{extend}", "Extends, by whether Redis confirmed them.")
 	i.jeopardy = counter("redlatch.jeopardy", "{lease}", "Leases that came into jeopardy: held, but not extended in time.")
 	i.lost = counter("redlatch.lost", "{lease}", "Leases that were lost, by the reason.")
 	i.stray = counter("redlatch.stray", "{lease}", "Leases that are extended though no code may release them, by how that was found.")
 	i.outages = counter("redlatch.outages", "{outage}", "Outages of Redis that callers in line met, by whether they begin or are over.")
 	i.fails = counter("redlatch.release.errors", "{release}", "Releases that Redis did not confirm.")
-	i.request = histogram("redlatch.request.duration", "s", "Time that requests to Redis took, by server and result.", requestBounds)
+	i.request = histogram("redlatch.request.duration", "s", "Time that requests to Redis took, by server and result.", groups.RequestBounds)
 	resends, e := meter.Int64Counter("redlatch.request.resends", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that were sent again, since an earlier request got no usable answer."))
 	build, e2 := meter.Int64ObservableGauge("redlatch.build.info",

@@ -13,15 +13,6 @@ import (
 // A name of a metric is also in redlatchotel/instruments.go, observability/, docs/observability.md,
 // docs/operations.md and docs/glossary.md. Those of the dashboard are in redlatchweb/metrics.go.
 
-// The classic buckets, for servers that do not take native histograms.
-var (
-	acquireBuckets = []float64{.001, .0025, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300}
-	holdBuckets    = []float64{.01, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400}
-	ageBuckets     = []float64{60, 300, 900, 1800, 3600, 14400, 43200, 86400, 604800}
-	marginBuckets  = []float64{.1, .2, .3, .4, .5, .6, .7, .8, .9}
-	requestBuckets = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
-)
-
 // families are the metrics, each with all of its series.
 type families struct {
 	all                                              []prometheus.Collector
@@ -42,8 +33,8 @@ func newFamilies(grouped bool) families {
 		return append(all, more...)
 	}
 	histogram := func(name, help string, buckets []float64, labels []string) *prometheus.HistogramVec {
-		o := prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}
-		if !strings.HasPrefix(name, "redlatch_extend_") { // which a process with many leases observes all the time
+		o := prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets} // for servers that do not take native histograms
+		if !strings.HasPrefix(name, "redlatch_extend_") {                       // which a process with many leases observes all the time
 			o.NativeHistogramBucketFactor = 1.1
 			o.NativeHistogramMaxBucketNumber = 100
 			o.NativeHistogramMinResetDuration = time.Hour
@@ -62,21 +53,21 @@ func newFamilies(grouped bool) families {
 		f.all = append(f.all, v)
 		return v
 	}
-	f.acquire = histogram("redlatch_acquire_duration_seconds", "Time that acquisitions took, by how they ended.", acquireBuckets, labels("outcome"))
+	f.acquire = histogram("redlatch_acquire_duration_seconds", "Time that acquisitions took, by how they ended.", groups.AcquireBounds, labels("outcome"))
 	f.queued = counter("redlatch_acquire_queued_total", "Acquisitions that found the lock taken and waited in line.", labels())
 	f.acquiring = gauge("redlatch_acquiring", "Acquisitions under way.", labels())
 	f.held = gauge("redlatch_held", "Leases that this process holds.", labels())
 	f.kept = gauge("redlatch_kept", "Locks that this process keeps without a lease, for its next acquisitions.", labels())
-	f.hold = histogram("redlatch_hold_duration_seconds", "Time that leases were held, by how they ended.", holdBuckets, labels("end"))
-	f.age = histogram("redlatch_extend_age_seconds", "Age of leases that are held, once in each minute of it, when they are extended.", ageBuckets, labels())
-	f.margin = histogram("redlatch_extend_margin_ratio", "Part of the TTL that was left of a lease when the extend was sent that Redis confirmed.", marginBuckets, labels())
+	f.hold = histogram("redlatch_hold_duration_seconds", "Time that leases were held, by how they ended.", groups.HoldBounds, labels("end"))
+	f.age = histogram("redlatch_extend_age_seconds", "Age of leases that are held, once in each minute of it, when they are extended.", groups.AgeBounds, labels())
+	f.margin = histogram("redlatch_extend_margin_ratio", "Part of the TTL that was left of a lease when the extend was sent that Redis confirmed.", groups.MarginBounds, labels())
 	f.extends = counter("redlatch_extends_total", "Extends, by whether Redis confirmed them.", labels("result"))
 	f.jeopardy = counter("redlatch_jeopardy_total", "Leases that came into jeopardy: held, but not extended in time.", labels())
 	f.lost = counter("redlatch_lost_total", "Leases that were lost, by the reason.", labels("reason"))
 	f.stray = counter("redlatch_stray_total", "Leases that are extended though no code may release them, by how that was found.", labels("cause"))
 	f.outages = counter("redlatch_outages_total", "Outages of Redis that callers in line met, by whether they begin or are over.", labels("phase"))
 	f.errors = counter("redlatch_release_errors_total", "Releases that Redis did not confirm.", labels())
-	f.request = histogram("redlatch_request_duration_seconds", "Time that requests to Redis took, by server and result.", requestBuckets, []string{"server", "result"})
+	f.request = histogram("redlatch_request_duration_seconds", "Time that requests to Redis took, by server and result.", groups.RequestBounds, []string{"server", "result"})
 	f.resends = counter("redlatch_request_resends_total", "Calls that were sent again, since an earlier request got no usable answer.", []string{"server"})
 	build := gauge("redlatch_build_info", "Always 1; the labels tell the version of redlatch and that of Go.", []string{"version", "goversion"})
 	build.WithLabelValues(groups.Version()).Set(1)
