@@ -33,8 +33,9 @@ func newFamilies(grouped bool) families {
 		return append(all, more...)
 	}
 	histogram := func(name, help string, buckets []float64, labels []string) *prometheus.HistogramVec {
-		o := prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets} // for servers that do not take native histograms
-		if !strings.HasPrefix(name, "redlatch_extend_") {                       // which a process with many leases observes all the time
+		// The buckets are for servers that do not take native histograms.
+		o := prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}
+		if !strings.HasPrefix(name, "redlatch_extend_") { // which a process with many leases observes all the time
 			o.NativeHistogramBucketFactor = 1.1
 			o.NativeHistogramMaxBucketNumber = 100
 			o.NativeHistogramMinResetDuration = time.Hour

@@ -9,14 +9,13 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-// The styles: bold, soft, the accent for what needs a look, and the row under the cursor.
+// The styles beside those of package terminal: of a heading, and of the row under the cursor.
 const (
 	bold    = "1"
-	soft    = "2"
-	accent  = "31"
 	inverse = "7"
 )
 
@@ -24,7 +23,7 @@ func (m *model) style(code, text string) string {
 	if m.plain || text == "" {
 		return text
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	return terminal.Paint(code, text)
 }
 
 const keys = "enter open  / search  s sort  f filter  p pause  ? keys  q quit"
@@ -73,9 +72,9 @@ func (m *model) header() string {
 	case m.paused:
 		state = "paused at " + p.Made.Format(time.TimeOnly)
 	case p.Err != nil && p.Taken.IsZero():
-		state = m.style(accent, "no data yet: "+fleet.ErrorText(p.Err))
+		state = m.style(terminal.Red, "no data yet: "+fleet.ErrorText(p.Err))
 	case p.Err != nil:
-		state = m.style(accent, fmt.Sprintf("%s old, looks fail since %s: %s", fleet.Span(m.now().Sub(p.Begun)), p.Since.Format(time.TimeOnly), fleet.ErrorText(p.Err)))
+		state = m.style(terminal.Red, fmt.Sprintf("%s old, looks fail since %s: %s", fleet.Span(m.now().Sub(p.Begun)), p.Since.Format(time.TimeOnly), fleet.ErrorText(p.Err)))
 	case p.Found > 0:
 		state = fmt.Sprintf("looking: %s names", fleet.Count(p.Found))
 	case p.Taken.IsZero():
@@ -94,7 +93,7 @@ func (m *model) summary() []string {
 	}
 	counts := []string{"holders " + fleet.Count(t.Holders), fleet.Waiting + " " + t.WaitingText()}
 	if n := len(m.picture.Deadlocks); n > 0 {
-		counts = append(counts, m.style(accent, fmt.Sprintf("%d deadlocked cycles: redlatch ls --deadlocks", n)))
+		counts = append(counts, m.style(terminal.Red, fmt.Sprintf("%d deadlocked cycles: redlatch ls --deadlocks", n)))
 	}
 	if err := m.picture.DeadlocksErr; err != nil {
 		counts = append(counts, "no look for deadlocks: "+fleet.ErrorText(err))
@@ -127,7 +126,7 @@ func (m *model) footer() string {
 		set = append(set, q.State)
 	}
 	// What hides rows comes first: a narrow screen has no room for the rest.
-	return m.style(soft, strings.Join(append(set, "by "+cmp.Or(q.Sort, fleet.Sorts[0]), left), "  |  "))
+	return m.style(terminal.Dim, strings.Join(append(set, "by "+cmp.Or(q.Sort, fleet.Sorts[0]), left), "  |  "))
 }
 
 // nothing stands for a list without locks.
@@ -155,7 +154,7 @@ func (m *model) list() []string {
 		lines[at] = m.style(inverse, ansi.Strip(lines[at]))
 	}
 	if len(locks) > n {
-		lines = append(lines, m.style(soft, fmt.Sprintf("%s-%s of %s", fleet.Count(from+1), fleet.Count(from+len(shown)), fleet.Count(len(locks)))))
+		lines = append(lines, m.style(terminal.Dim, fmt.Sprintf("%s-%s of %s", fleet.Count(from+1), fleet.Count(from+len(shown)), fleet.Count(len(locks)))))
 	}
 	return lines
 }
@@ -164,7 +163,7 @@ func (m *model) list() []string {
 // change. Names and holders share what is left.
 var widths = map[string]int{fleet.Kind: 14, fleet.Held: 8, fleet.Waiting: 11, fleet.Waited: 12}
 
-// long is the wait from which on it is in the accent.
+// long is the wait from which on it is red.
 const long = 10 * time.Second
 
 // table is a heading and a row for each lock.
@@ -196,15 +195,15 @@ func (m *model) table(locks []*fleet.Lock) []string {
 		return strings.TrimRight(strings.Join(cells, "  "), " ")
 	}
 	plain := func(_, text string) string { return text }
-	lines := []string{m.style(soft, line(strings.ToUpper, plain))}
+	lines := []string{m.style(terminal.Dim, line(strings.ToUpper, plain))}
 	for _, l := range locks {
 		row := ""
 		if l.Troubled() || l.Abandoned() {
-			row = m.style(accent, line(l.Cell, plain))
+			row = m.style(terminal.Red, line(l.Cell, plain))
 		} else {
 			row = line(l.Cell, func(column, text string) string {
 				if column == fleet.Waited && l.Waited() >= long && !l.Standby() {
-					return m.style(accent, text)
+					return m.style(terminal.Red, text)
 				}
 				return text
 			})
@@ -221,7 +220,7 @@ func (m *model) page() []string {
 	add := func(bad bool, format string, args ...any) {
 		line := fmt.Sprintf(format, args...)
 		if bad {
-			line = m.style(accent, line)
+			line = m.style(terminal.Red, line)
 		}
 		lines = append(lines, line)
 	}
