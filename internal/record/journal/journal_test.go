@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,47 +14,41 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/testkit/answers"
 )
 
-// server takes entries, or does not.
+// server takes entries.
 type server struct {
-	conn.Conn
+	*answers.Server
 
-	mu       sync.Mutex
-	entries  []Entry
-	requests int
-	down     bool
+	mu      sync.Mutex // guards entries
+	entries []Entry
 }
 
-// set takes the server down, or up again.
-func (s *server) set(down bool) {
+func newServer() *server {
+	s := &server{}
+	s.Server = answers.New(s.take)
+	return s
+}
+
+func (s *server) take(_ context.Context, _ string, call conn.Call) conn.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.down = down
+	for _, text := range call.Args[2:] {
+		e, ok := Parse(text)
+		if !ok {
+			return conn.Result{Err: fmt.Errorf("no entry: %s", text)}
+		}
+		s.entries = append(s.entries, e)
+	}
+	return conn.Result{}
 }
 
 // got returns the entries so far, and in how many requests the server was asked to take them.
 func (s *server) got() ([]Entry, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.entries), s.requests
-}
-
-func (s *server) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests++
-	if s.down {
-		return []conn.Result{{Err: errors.New("down")}}
-	}
-	for _, text := range calls[0].Args[2:] {
-		e, ok := Parse(text)
-		if !ok {
-			return []conn.Result{{Err: fmt.Errorf("no entry: %s", text)}}
-		}
-		s.entries = append(s.entries, e)
-	}
-	return []conn.Result{{}}
+	return slices.Clone(s.entries), s.Count("journal")
 }
 
 // TestJournal: entries that come together go in one request; while Redis takes none, as many wait as
@@ -64,7 +57,7 @@ func (s *server) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
+		s := newServer()
 		var troubles atomic.Int64
 		entries := schedule.Start(clock.Now, func() {})
 		j := New(t.Context(), []conn.Conn{s}, entries, clock.Now, Options{
@@ -80,7 +73,7 @@ func TestJournal(t *testing.T) {
 		if len(got) != 10 || requests != 1 || got[9].ID != "C-a" || got[0].Client != "C" || got[0].Ago != 100 {
 			t.Errorf("%d entries in %d requests: %+v, want 10 in one, 100 ms old", len(got), requests, got)
 		}
-		s.set(true)
+		s.Now(answers.Down)
 		for range Room + 7 {
 			j.Add(Entry{What: "lost"})
 		}
@@ -89,7 +82,7 @@ func TestJournal(t *testing.T) {
 		if _, requests = s.got(); troubles.Load() != 1 || requests < 10 || requests > 20 {
 			t.Errorf("told %d times, %d requests in 10 minutes; want once, and ever fewer requests", troubles.Load(), requests)
 		}
-		s.set(false)
+		s.Now(s.take)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if got, _ = s.got(); len(got) != 10+Room || got[10].Ago < 10*60*1000 {
@@ -121,7 +114,7 @@ func TestJournal(t *testing.T) {
 func TestJournalOfManyLosses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
+		s := newServer()
 		entries := schedule.Start(clock.Now, func() {})
 		j := New(t.Context(), []conn.Conn{s}, entries, clock.Now, Options{Most: 10 * Room, Timeout: time.Second, Always: []string{"lost"}})
 		lose := func(n int) {

@@ -2,9 +2,9 @@ package notes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,53 +13,36 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/testkit/answers"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // server keeps notes as Redis does, but for their TTL.
 type server struct {
-	conn.Conn
+	*answers.Server
 
-	mu       sync.Mutex
-	notes    map[string]string
-	requests int
-	down     bool
+	mu    sync.Mutex // guards notes
+	notes map[string]string
 }
 
-func (s *server) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
+func (s *server) keep(_ context.Context, _ string, call conn.Call) conn.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests++
-	if s.down {
-		return []conn.Result{{Err: errors.New("down")}}
-	}
-	args := calls[0].Args
-	if args[1] == "1" {
+	if call.Args[1] == "1" {
 		clear(s.notes)
 	}
-	for i := 2; i < len(args); i += 2 {
-		if args[i+1] == "" {
-			delete(s.notes, args[i])
+	for pair := range slices.Chunk(call.Args[2:], 2) {
+		if pair[1] == "" {
+			delete(s.notes, pair[0])
 		} else {
-			s.notes[args[i]] = args[i+1]
+			s.notes[pair[0]] = pair[1]
 		}
 	}
-	return []conn.Result{{Reply: conn.Reply{Int: 1}}}
-}
-
-// set takes the server down, or up again.
-func (s *server) set(down bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.down = down
+	return conn.Result{Reply: conn.Reply{Int: 1}}
 }
 
 // asked returns how many requests there were.
-func (s *server) asked() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.requests
-}
+func (s *server) asked() int { return s.Count("note") }
 
 // owners returns those that have notes there.
 func (s *server) owners() map[string]bool {
@@ -78,6 +61,7 @@ func start(t *testing.T, test func(t *testing.T, s *server, b *Book)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{notes: make(map[string]string)}
+		s.Server = answers.New(s.keep)
 		entries := schedule.Start(clock.Now, func() {})
 		b := New(t.Context(), s, "key", time.Second, entries, clock.Now)
 		test(t, s, b)
@@ -133,13 +117,13 @@ func TestBook(t *testing.T) {
 // TestBookOutlastsAnOutage: what Redis did not take, or lost, is written later.
 func TestBookOutlastsAnOutage(t *testing.T) {
 	start(t, func(t *testing.T, s *server, b *Book) {
-		s.set(true)
+		s.Now(answers.Down)
 		b.Set("x", Note{})
 		settle()
 		want(t, s)
 		b.Set("y", Note{})
 		b.Drop("x")
-		s.set(false)
+		s.Now(s.keep)
 		time.Sleep(ttl / 30)
 		synctest.Wait()
 		want(t, s, "y")

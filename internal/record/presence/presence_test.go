@@ -77,7 +77,7 @@ func TestRecordIsWrittenInTime(t *testing.T) {
 		time.Sleep(10 * TTL)
 		synctest.Wait()
 		if s.writes < 10*3 || s.writes > 10*5 { // the schedule may take it earlier by its slack
-			t.Errorf("%d writes in %v, want about one in %v, or a liTTLe less", s.writes, 10*TTL, TTL/3)
+			t.Errorf("%d writes in %v, want about one in %v, or a little less", s.writes, 10*TTL, TTL/3)
 		}
 		all, err := Read(t.Context(), s, []Key{{Record: "another"}, {Record: "key"}})
 		if err != nil || all[0].Written || !all[1].Written || all[1].Process.Program != "program" || all[1].Process.PID != os.Getpid() {

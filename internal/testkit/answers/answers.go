@@ -4,6 +4,7 @@ package answers
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,11 @@ func Yes(context.Context, string, conn.Call) conn.Result {
 func Silent(ctx context.Context, _ string, _ conn.Call) conn.Result {
 	<-ctx.Done()
 	return conn.Result{Err: ctx.Err()}
+}
+
+// Down does not do what it is asked.
+func Down(context.Context, string, conn.Call) conn.Result {
+	return conn.Result{Err: errors.New("down")}
 }
 
 // Now has the server answer in another way from now on.
