@@ -20,6 +20,7 @@ import (
 	"github.com/redlatch/redlatch/fence/fencesql"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 // spell writes a statement with the placeholders of the dialect.
@@ -131,7 +132,8 @@ func newSQLServer(t testing.TB) *sqlServer {
 
 func (s *sqlServer) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
-	cmd.Dir, cmd.SysProcAttr = s.dir, attributes(s.as)
+	cmd.Dir, cmd.SysProcAttr = s.dir, servers.DieWithParent(false)
+	cmd.SysProcAttr.Credential = s.as
 	cmd.Env = append(os.Environ(), "HOME="+s.dir)
 	return cmd
 }
