@@ -81,7 +81,7 @@ func TestQuorumTryEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience, slots = 3 * time.Second, 24
 		nodes, conns := memory.Nodes(t, 3)
-		c := openNodes(t, conns, redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: help.Lasting}})
+		c := wire.WrapQuorum(t, conns, redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: help.Lasting}})
 		pool := c.SlotPool("s", slots, redlatch.SlotOptions{})
 		var held []*redlatch.Slot
 		for range slots {
@@ -128,7 +128,7 @@ func TestDeadNodeIsNotAskedForEver(t *testing.T) {
 			}}
 		}
 		var alive, asked atomic.Int64
-		c := openNodes(t, []conn.Conn{conns[0], releases(&alive, conns[1]), releases(&asked, dead)}, redlatch.Options{})
+		c := wire.WrapQuorum(t, []conn.Conn{conns[0], releases(&alive, conns[1]), releases(&asked, dead)}, redlatch.Options{})
 		locktest.Release(t, locktest.Lock(t, c.Mutex("first")))
 		time.Sleep(time.Minute)
 		dead.Harm(wire.Unsent, wire.Every)

@@ -95,7 +95,7 @@ func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 		const ttl, delay = 30 * time.Second, 900 * time.Millisecond // more than a deadline is early for clocks that differ
 		nodes, conns := memory.Nodes(t, 4)
 		o := redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl}}
-		for _, c := range []*redlatch.Client{wire.Wrap(t, conns[3], o), openNodes(t, conns[:3], o)} {
+		for _, c := range []*redlatch.Client{wire.Wrap(t, conns[3], o), wire.WrapQuorum(t, conns[:3], o)} {
 			locktest.Release(t, locktest.Lock(t, c.Mutex("first of all")))
 			for _, s := range nodes {
 				s.Delay(delay)
@@ -115,14 +115,6 @@ func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 			locktest.Release(t, l)
 		}
 	})
-}
-
-// openNodes returns a client of a quorum of servers in memory.
-func openNodes(t *testing.T, conns []conn.Conn, o redlatch.Options) *redlatch.Client {
-	t.Helper()
-	c := check.Value(redlatch.NewQuorum(conns, o)).OK(t)
-	t.Cleanup(func() { _ = locktest.CloseLeaving(c) })
-	return c
 }
 
 // TestQuorumStaleNode: a node comes back with old data, as from a snapshot. It does not vote at
@@ -190,7 +182,7 @@ func TestQuorumMendsAFreshLease(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				nodes, conns := memory.Nodes(t, 3)
 				dies := &wire.Lossy{Conn: conns[1], Hits: wire.None}
-				c := openNodes(t, []conn.Conn{conns[0], dies, conns[2]}, redlatch.Options{})
+				c := wire.WrapQuorum(t, []conn.Conn{conns[0], dies, conns[2]}, redlatch.Options{})
 				locktest.Release(t, locktest.Lock(t, c.Mutex("first"))) // the nodes vote
 				kind, set := script.Mutex.Quorum(), check.Value(keys.Of("redlatch:", "a")).OK(t)
 				set.Epoch = keys.Epoch("redlatch:", kind.Name)
@@ -268,8 +260,7 @@ func TestQuorumGrantWhileDeaf(t *testing.T) {
 		proxies = append(proxies, p)
 		conns = append(conns, wire.Divided{Conn: wire.Dial(t, node.Addr()), Subscriptions: wire.Dial(t, p.Listen)})
 	}
-	c := check.Value(redlatch.NewQuorum(conns, help.Sluggish())).OK(t)
-	t.Cleanup(func() { _ = c.Close() })
+	c := wire.WrapQuorum(t, conns, help.Sluggish())
 	held := locktest.Lock(t, help.OpenQuorum(t, nodes, help.Sluggish()).Mutex("a"))
 	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == len(nodes) })
 	next := help.GoLock(locktest.Within(t, 2*locktest.Patience), c.Mutex("a"))
@@ -345,7 +336,7 @@ func TestQuorumVoteForAnotherSlot(t *testing.T) {
 		nodes, conns := memory.Nodes(t, 3)
 		set := check.Value(keys.Of("redlatch:", "p")).OK(t)
 		set.Epoch = keys.Epoch("redlatch:", "slotpool")
-		far := openNodes(t, conns, help.Brisk(help.Lasting))
+		far := wire.WrapQuorum(t, conns, help.Brisk(help.Lasting))
 		first := check.Value(far.SlotPool("p", 8, redlatch.SlotOptions{}).TryAcquire(t.Context())).OK(t)
 		time.Sleep(time.Second)          // until all nodes have it
 		for _, over := range conns[1:] { // these offer slot 0, and that before them slot 1
@@ -353,7 +344,7 @@ func TestQuorumVoteForAnotherSlot(t *testing.T) {
 			check.Must(t, r.Err == nil && script.Inside(r.Reply), "release of %s = %+v, want that it was inside", first.Owner(), r)
 		}
 		begun := time.Now()
-		c := openNodes(t, []conn.Conn{conns[0], conns[1], &late{Conn: conns[2], vote: delay}}, help.Brisk(help.Lasting))
+		c := wire.WrapQuorum(t, []conn.Conn{conns[0], conns[1], &late{Conn: conns[2], vote: delay}}, help.Brisk(help.Lasting))
 		slot := check.Value(c.SlotPool("p", 8, redlatch.SlotOptions{}).TryAcquire(t.Context())).OK(t)
 		check.Equal(t, check.Value(slot.ID()).OK(t), 1, "the slot")
 		synctest.Wait()
@@ -374,11 +365,11 @@ func TestQuorumExtendToIsLate(t *testing.T) {
 		const ttl = 30 * time.Second
 		o := redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}}
 		_, conns := memory.Nodes(t, 3)
-		other := openNodes(t, conns, o)
+		other := wire.WrapQuorum(t, conns, o)
 		locktest.Release(t, check.Value(other.Mutex("a").TryLock(t.Context())).OK(t)) // the nodes vote
 		straggling, cutOff := &wire.Straggling{Conn: conns[1]}, &wire.Lossy{Conn: conns[2]}
 		cutOff.Harm(wire.Unsent, wire.Every)
-		c := openNodes(t, []conn.Conn{conns[0], straggling, cutOff}, o)
+		c := wire.WrapQuorum(t, []conn.Conn{conns[0], straggling, cutOff}, o)
 		l := check.Value(c.Mutex("a").TryLock(t.Context())).OK(t)
 		time.Sleep(ttl * 9 / 10)
 		straggling.Keep("mutex confirm")

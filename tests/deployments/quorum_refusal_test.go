@@ -77,7 +77,7 @@ func TestQuorumHeldAtABareMajority(t *testing.T) {
 				links = append(links, &wire.Lossy{Conn: conns[i], Hits: wire.None})
 				over[i] = links[i-majority]
 			}
-			c := openNodes(t, over, help.Sluggish())
+			c := wire.WrapQuorum(t, over, help.Sluggish())
 			locktest.Release(t, locktest.Lock(t, c.Mutex("first of all"))) // and all nodes vote
 			for _, l := range links {
 				l.Harm(wire.Unsent, wire.Every)
@@ -95,7 +95,7 @@ func TestQuorumHeldAtABareMajority(t *testing.T) {
 				}
 				return all
 			}
-			m := openNodes(t, counts, help.Sluggish()).Mutex("a")
+			m := wire.WrapQuorum(t, counts, help.Sluggish()).Mutex("a")
 			help.WantTaken(t, "TryLock", check.ErrorOf(m.TryLock(t.Context())))
 			before := asked()
 			for range tries {
@@ -121,7 +121,7 @@ func TestQuorumWaitEndsInARound(t *testing.T) {
 	help.OfSizes(t, []int{3, 4}, func(t *testing.T, n int) {
 		synctest.Test(t, func(t *testing.T) {
 			nodes, conns := memory.Nodes(t, n)
-			holder := openNodes(t, conns, help.Sluggish())
+			holder := wire.WrapQuorum(t, conns, help.Sluggish())
 			locktest.Release(t, locktest.Lock(t, holder.Mutex("first of all"))) // and all nodes vote
 			time.Sleep(time.Second)
 			held := locktest.Lock(t, holder.Mutex("a"))
@@ -139,7 +139,7 @@ func TestQuorumWaitEndsInARound(t *testing.T) {
 					}
 				}
 			}
-			waits := help.GoLock(t.Context(), openNodes(t, over, o).Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second}))
+			waits := help.GoLock(t.Context(), wire.WrapQuorum(t, over, o).Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second}))
 			time.Sleep(2 * time.Second)
 			for i, s := range nodes {
 				check.Equal(t, len(locktest.Line(s, "a")), 1, "tickets of the second round")
@@ -181,7 +181,7 @@ func TestNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, conns := memory.Nodes(t, 3)
 		check.That(t, nodes[0].Client(t, redlatch.Options{}).Nodes(t.Context()) == nil, "one server has nodes")
-		c := openNodes(t, conns, redlatch.Options{Lock: redlatch.LockOptions{TTL: help.Lasting}})
+		c := wire.WrapQuorum(t, conns, redlatch.Options{Lock: redlatch.LockOptions{TTL: help.Lasting}})
 		want := func(what string, want ...redlatch.NodeState) {
 			t.Helper()
 			time.Sleep(time.Second) // a vote of the last node comes when there is a majority already

@@ -41,7 +41,7 @@ func openTied(t *testing.T, conns []conn.Conn, o redlatch.Options) (clients []*r
 				return conns[node].Eval(ctx, calls...)
 			}}
 		}
-		clients = append(clients, openNodes(t, over, o))
+		clients = append(clients, wire.WrapQuorum(t, over, o))
 	}
 	return clients
 }
@@ -64,7 +64,7 @@ func TestQuorumJobTie(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, conns := memory.Nodes(t, 3)
 				o := redlatch.Options{Lock: redlatch.LockOptions{TTL: 30 * time.Second}}
-				check.That(t, check.Value(run(t, openNodes(t, conns, o), "first of all", window)).OK(t), "it did not run") // and all nodes vote
+				check.That(t, check.Value(run(t, wire.WrapQuorum(t, conns, o), "first of all", window)).OK(t), "it did not run") // and all nodes vote
 				clients := openTied(t, conns, o)
 				var runs atomic.Int64
 				help.Together(len(clients), func(i int) {
@@ -90,12 +90,12 @@ func TestQuorumOwnWindow(t *testing.T) {
 		const window = time.Minute
 		_, conns := memory.Nodes(t, 3)
 		o := redlatch.Options{Lock: redlatch.LockOptions{TTL: 600 * time.Millisecond}}
-		check.That(t, check.Value(run(t, openNodes(t, conns, o), "first of all", window)).OK(t), "it did not run") // and all nodes vote
+		check.That(t, check.Value(run(t, wire.WrapQuorum(t, conns, o), "first of all", window)).OK(t), "it did not run") // and all nodes vote
 		lossy := []*wire.Lossy{{Conn: conns[0]}, {Conn: conns[1]}}
 		for _, l := range lossy {
 			l.Harm(wire.Unanswered, wire.First)
 		}
-		c := openNodes(t, []conn.Conn{lossy[0], lossy[1], conns[2]}, o)
+		c := wire.WrapQuorum(t, []conn.Conn{lossy[0], lossy[1], conns[2]}, o)
 		for again, want := range []bool{true, false} {
 			ran := check.Value(run(t, c, "j", window)).OK(t)
 			check.Equal(t, ran, want, "run %d took place", again)
@@ -121,7 +121,7 @@ func TestQuorumSlotsAtOnce(t *testing.T) {
 					return conns[i].Eval(ctx, calls...)
 				}}
 			}
-			clients = append(clients, openNodes(t, over, help.Sluggish()))
+			clients = append(clients, wire.WrapQuorum(t, over, help.Sluggish()))
 		}
 		var refused atomic.Int64
 		for game := range games {
@@ -147,7 +147,7 @@ func TestQuorumFullPoolWithRoom(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const slots = 12
 			nodes, conns := memory.Nodes(t, n)
-			c := openNodes(t, conns, redlatch.Options{Lock: redlatch.LockOptions{TTL: help.Lasting}})
+			c := wire.WrapQuorum(t, conns, redlatch.Options{Lock: redlatch.LockOptions{TTL: help.Lasting}})
 			pool := c.SlotPool("p", slots, redlatch.SlotOptions{})
 			for range slots {
 				l := check.Value(pool.Acquire(t.Context())).OK(t)
@@ -202,7 +202,7 @@ func TestQuorumOwnSlot(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, conns := memory.Nodes(t, 3)
 				o := redlatch.SlotOptions{Quarantine: time.Minute}
-				other, n := openNodes(t, conns, redlatch.Options{Lock: redlatch.LockOptions{TTL: max(c.others, time.Second)}}), 1
+				other, n := wire.WrapQuorum(t, conns, redlatch.Options{Lock: redlatch.LockOptions{TTL: max(c.others, time.Second)}}), 1
 				first := check.Value(other.SlotPool("first of all", 1, o).TryAcquire(t.Context())).OK(t)
 				locktest.Release(t, first.Lease) // and all nodes vote
 				if c.others > 0 {
@@ -210,7 +210,7 @@ func TestQuorumOwnSlot(t *testing.T) {
 					check.Value(other.SlotPool("p", n, o).TryAcquire(t.Context())).OK(t)
 					synctest.Wait()
 				}
-				far := openNodes(t, []conn.Conn{&losing{Conn: conns[0]}, &losing{Conn: conns[1]}, conns[2]}, redlatch.Options{})
+				far := wire.WrapQuorum(t, []conn.Conn{&losing{Conn: conns[0]}, &losing{Conn: conns[1]}, conns[2]}, redlatch.Options{})
 				_, err := far.SlotPool("p", n, o).With(redlatch.LockOptions{TTL: c.ttl}).TryAcquire(t.Context())
 				check.Error(t, "TryAcquire", err, redlatch.ErrUnreachable)
 				check.That(t, !errors.Is(err, redlatch.ErrTaken), "TryAcquire of a slot that no owner has = %v", err)
@@ -239,10 +239,10 @@ func TestQuorumOwnLock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, conns := memory.Nodes(t, 3)
 				once := redlatch.LockOptions{TTL: time.Second, Renew: redlatch.Off}
-				check.Nil(t, "a try with nothing lost", try(t.Context(), openNodes(t, conns, redlatch.Options{Lock: once})))
+				check.Nil(t, "a try with nothing lost", try(t.Context(), wire.WrapQuorum(t, conns, redlatch.Options{Lock: once})))
 				time.Sleep(2 * time.Hour) // then the lock is free, and all nodes vote
 				o := redlatch.Options{RequestTimeout: 30 * time.Second, Lock: redlatch.LockOptions{TTL: time.Hour}}
-				c := openNodes(t, []conn.Conn{&losing{Conn: conns[0]}, &losing{Conn: conns[1]}, conns[2]}, o)
+				c := wire.WrapQuorum(t, []conn.Conn{&losing{Conn: conns[0]}, &losing{Conn: conns[1]}, conns[2]}, o)
 				err := try(t.Context(), c)
 				check.Error(t, "the try", err, redlatch.ErrUnreachable)
 				check.That(t, !errors.Is(err, redlatch.ErrTaken), "a try of a lock that no owner has = %v", err)

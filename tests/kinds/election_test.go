@@ -217,8 +217,7 @@ func TestObserveInAnOutage(t *testing.T) {
 // leader so far. Every node has counted a term.
 func quorumElection(t *testing.T) (nodes []*memory.Server, conns []conn.Conn, c *redlatch.Client, leaders <-chan redlatch.Leader) {
 	nodes, conns = memory.Nodes(t, 3)
-	c = check.Value(redlatch.NewQuorum(conns, redlatch.Options{})).OK(t)
-	t.Cleanup(func() { _ = c.Close() })
+	c = wire.WrapQuorum(t, conns, redlatch.Options{})
 	locktest.Release(t, check.Value(c.Election("e").Campaign(t.Context(), "before")).OK(t))
 	leaders = c.Election("e").Observe(t.Context())
 	check.Equal(t, help.Receive(t, leaders, "the first word").Term, 0, "the term")
@@ -227,8 +226,7 @@ func quorumElection(t *testing.T) (nodes []*memory.Server, conns []conn.Conn, c 
 
 // candidate returns a client that has written its record, so no request for a vote leaves with that.
 func candidate(t *testing.T, over []conn.Conn) *redlatch.Client {
-	c := check.Value(redlatch.NewQuorum(over, redlatch.Options{})).OK(t)
-	t.Cleanup(func() { _ = c.Close() })
+	c := wire.WrapQuorum(t, over, redlatch.Options{})
 	locktest.Release(t, locktest.Lock(t, c.Mutex("before")))
 	time.Sleep(time.Second)
 	return c

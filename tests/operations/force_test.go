@@ -188,9 +188,7 @@ func TestQuorumForcedLossTellsByWhom(t *testing.T) {
 		open := func(program string) *redlatch.Client {
 			o := help.Sluggish()
 			o.Program = program
-			c := check.Value(redlatch.NewQuorum(conns, o)).OK(t)
-			t.Cleanup(func() { _ = locktest.CloseLeaving(c) })
-			return c
+			return wire.WrapQuorum(t, conns, o)
 		}
 		holder, admin := open("holder"), open("operator")
 		force := func(l *redlatch.Lease) {

@@ -11,14 +11,13 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 const journalKey = "{redlatch:journal}:log"
@@ -219,24 +218,20 @@ func TestJournalIsBounded(t *testing.T) {
 func TestFollowTellsNoOldEntries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var conns []conn.Conn
-		var last *redlatchtest.Memory
-		for i := range 3 {
-			last = redlatchtest.InMemory(t)
-			conns = append(conns, memory.Addressed{Conn: last.Conn(), Addr: fmt.Sprint("node ", i)})
+		nodes, conns := memory.Nodes(t, 3)
+		for _, c := range conns {
 			for page := range 20 {
 				var texts []string
 				for j := range 100 {
 					texts = append(texts, fmt.Sprintf(`{"id":"old-%d-%d","what":"lost","name":"x","kind":"mutex"}`, page, j))
 				}
-				conns[i].Eval(t.Context(), script.Journal(journalKey, 10_000, time.Hour, texts))
+				c.Eval(t.Context(), script.Journal(journalKey, 10_000, time.Hour, texts))
 			}
 		}
 		time.Sleep(time.Minute)
-		c := check.Value(redlatch.NewQuorum(conns, redlatch.Options{})).OK(t)
-		defer c.Close()
-		last.Hang()
-		time.AfterFunc(30*time.Second, last.Resume)
+		c := wire.WrapQuorum(t, conns, redlatch.Options{})
+		nodes[2].Hang()
+		time.AfterFunc(30*time.Second, nodes[2].Resume)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		told := 0

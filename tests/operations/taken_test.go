@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // wantTakenBy checks that an error is a TakenError of this name that names this owner.
@@ -262,7 +263,7 @@ func TestQuorumTakenNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, conns := memory.Nodes(t, 3)
-		c, other := check.Value(redlatch.NewQuorum(conns, help.Sluggish())).OK(t), check.Value(redlatch.NewQuorum(conns, help.Sluggish())).OK(t)
+		c, other := wire.WrapQuorum(t, conns, help.Sluggish()), wire.WrapQuorum(t, conns, help.Sluggish())
 		held := locktest.Lock(t, c.Mutex("a"))
 		for client, own := range map[*redlatch.Client]bool{c: true, other: false} {
 			m := client.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second})
@@ -272,6 +273,5 @@ func TestQuorumTakenNamesTheHolder(t *testing.T) {
 			}
 		}
 		locktest.Release(t, held)
-		check.OK(t, "Close", errors.Join(c.Close(), other.Close()))
 	})
 }

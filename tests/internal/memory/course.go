@@ -22,16 +22,16 @@ func Nodes(t *testing.T, n int) (nodes []*Server, conns []conn.Conn) {
 	t.Helper()
 	for i := range n {
 		nodes = append(nodes, start(t))
-		conns = append(conns, Addressed{nodes[i].Conn(), fmt.Sprint("node ", i)})
+		conns = append(conns, addressed{nodes[i].Conn(), fmt.Sprint("node ", i)})
 	}
 	return nodes, conns
 }
 
-// Addressed is a connection to one of several servers in memory.
-type Addressed struct {
+// addressed is a connection to one of several servers in memory.
+type addressed struct {
 	conn.Conn
-	Addr string
+	addr string
 }
 
 // Target implements [conn.Conn].
-func (a Addressed) Target() conn.Target { return conn.Target{Addr: a.Addr, Pipelined: true} }
+func (a addressed) Target() conn.Target { return conn.Target{Addr: a.addr, Pipelined: true} }

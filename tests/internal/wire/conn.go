@@ -39,6 +39,14 @@ func Wrap(t testing.TB, over conn.Conn, o redlatch.Options) *redlatch.Client {
 	return c
 }
 
+// WrapQuorum returns a client over connections to the nodes of a quorum, which is closed with the test.
+func WrapQuorum(t testing.TB, nodes []conn.Conn, o redlatch.Options) *redlatch.Client {
+	t.Helper()
+	c := check.Value(redlatch.NewQuorum(nodes, o)).OK(t)
+	t.Cleanup(func() { _ = locktest.CloseLeaving(c) })
+	return c
+}
+
 // Divided is a connection whose subscriptions go another way than its requests.
 type Divided struct {
 	conn.Conn
