@@ -2,8 +2,6 @@ package redistest_test
 
 import (
 	"net"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,23 +30,4 @@ func TestAddressOfAKilledServer(t *testing.T) {
 		t.Errorf("%s is not kept from other servers", s.Addr())
 	}
 	s.Restart()
-}
-
-func TestBadArgumentShowsTheLog(t *testing.T) {
-	t.Parallel()
-	s, err := redistest.Launch(t.TempDir(), "--no-such-option", "1")
-	if err == nil {
-		s.Stop()
-		t.Fatal("Launch with an unknown option succeeded")
-	}
-	check.That(t, strings.Contains(err.Error(), "no-such-option"), "Launch = %v, want the server's own words", err)
-}
-
-func TestMissingServerNamesThePackage(t *testing.T) {
-	t.Setenv("PATH", "")
-	if _, err := exec.LookPath("redis-server"); err == nil {
-		t.Skip("found without a PATH")
-	}
-	_, err := redistest.Launch(t.TempDir())
-	check.That(t, err != nil && strings.Contains(err.Error(), "Debian package redis-server"), "Launch = %v, want a hint at the package", err)
 }
