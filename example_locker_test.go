@@ -50,10 +50,7 @@ func (s *spoolLock) Unlock() {
 
 // A condition variable wants a sync.Locker.
 func ExampleMutex_Lock_syncLocker() {
-	client, err := redlatch.Open(context.Background(), url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	client := connect()
 	defer client.Close()
 
 	turn := sync.NewCond(&spoolLock{mutex: client.Mutex("spool")})

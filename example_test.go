@@ -545,17 +545,18 @@ func ExampleOpenQuorum() {
 	}
 }
 
+// lasting leaves out of a log what differs from run to run.
+var lasting = slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	switch a.Key {
+	case slog.TimeKey, "id", "owner", "token", "waited", "held_for", "remaining", "error":
+		return slog.Attr{}
+	}
+	return a
+}}
+
 func ExampleEvent_LogValue() {
 	ctx := context.Background()
-	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			switch a.Key { // they differ from run to run
-			case "time", "id", "owner", "token", "waited", "held_for", "remaining":
-				return slog.Attr{}
-			}
-			return a
-		},
-	}))
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &lasting))
 	client, err := redlatch.Open(ctx, url, redlatch.Options{
 		Hook: func(ctx context.Context, e redlatch.Event) { logger.InfoContext(ctx, "lock", "event", e) },
 	})
@@ -574,15 +575,7 @@ func ExampleEvent_LogValue() {
 }
 
 func ExampleLogHook() {
-	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			switch a.Key {
-			case slog.TimeKey, "id", "owner", "token", "held_for", "error": // which differ from run to run
-				return slog.Attr{}
-			}
-			return a
-		},
-	}))
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &lasting))
 	client, err := redlatch.Open(context.Background(), url, redlatch.Options{Hook: redlatch.LogHook(logger)})
 	if err != nil {
 		log.Fatal(err)
@@ -735,11 +728,7 @@ func ExampleLeaseInfo() {
 
 // Close tells of leases that were not released.
 func ExampleLeftError() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, client := context.Background(), connect()
 	lease, err := client.Mutex("left").Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
