@@ -48,8 +48,7 @@ func TestDirectInACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	c := openAt(t, nodes[0].Addr()) // with all addresses, the end of a late dial would unsettle its node
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	call := func(key string) []conn.Call { return []conn.Call{whose(key)} }
 	eval := func(key string) {
 		t.Helper()
@@ -171,8 +170,7 @@ func TestDirectLooksWhileThereAreRequests(t *testing.T) {
 func TestNodeWhoseClientWasClosed(t *testing.T) {
 	t.Parallel()
 	c, nodes := openCluster(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	keys := keysOf(nodes)
 	n := awaitSteady(t, c, keys[0])
 	server := redistest.Start(t)
@@ -204,8 +202,7 @@ func TestNodeThatServesItsSlotsNoMore(t *testing.T) {
 	redistest.MoveSlot(nodes, nodes[0], nodes[2], nodes[0].Slot(key))
 	nodes[0].Do("FLUSHALL")
 	nodes[0].Do("CLUSTER", "RESET")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	asked := elapsed()
 	r := c.Eval(ctx, whose(key))[0]
 	check.Must(t, retry.Says(r.Err, "CLUSTERDOWN") || r.Err == nil, "Eval = %+v, want that the node refuses", r)

@@ -27,6 +27,21 @@ var one = conn.Call{Script: conn.NewScript("one", "return 1")}
 // patience is for a busy machine.
 const patience = time.Minute
 
+// inTime returns a context that is done when patience is over.
+func inTime(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// wantOne sends a request, and checks its answer.
+func wantOne(t *testing.T, ctx context.Context, c *Conn) {
+	t.Helper()
+	r := c.Eval(ctx, one)[0]
+	check.That(t, r.Err == nil && r.Reply.Int == 1, "Eval = %+v, want 1", r)
+}
+
 // eventually waits until what shall hold does.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
@@ -54,9 +69,8 @@ func inLane(t *testing.T, server *redistest.Server) *Conn {
 // awaitLane sends requests until the lane is free.
 func awaitLane(t *testing.T, c *Conn) {
 	t.Helper()
+	ctx := inTime(t)
 	eventually(t, "the lane is free", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
 		_ = c.Eval(ctx, one) // may fail just after a restart
 		return c.direct.server.lanes[0].state.Load() == laneFree
 	})
@@ -68,8 +82,7 @@ func TestLane(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	c := openMine(t, server)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	for n := range dialAfter - 2 { // the first is two: the server does not know the script yet
 		if r := c.Eval(ctx, one)[0]; r.Err != nil || c.direct.server.lanes[0].state.Load() != laneClosed {
 			t.Fatalf("request %d: %+v, and the lane is in state %d, want it closed still", n, r, c.direct.server.lanes[0].state.Load())
@@ -109,8 +122,7 @@ func TestSecondLane(t *testing.T) {
 // awaitLanes returns when both lanes are free.
 func awaitLanes(t *testing.T, c *Conn) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	slow := conn.Call{Script: conn.NewScript("slow", "for i = 1, 100000 do end return 1")}
 	for ctx.Err() == nil && (c.direct.server.lanes[0].state.Load() != laneFree || c.direct.server.lanes[1].state.Load() != laneFree) {
 		var both sync.WaitGroup
@@ -156,15 +168,12 @@ func asked(c *Conn) int {
 func TestLaneOfSeveral(t *testing.T) {
 	t.Parallel()
 	c := inLane(t, redistest.Start(t))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
 			for range 200 {
-				if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
-					t.Errorf("Eval = %+v, want 1", r)
-				}
+				wantOne(t, ctx, c)
 			}
 		})
 	}
@@ -179,8 +188,7 @@ func TestLaneInACluster(t *testing.T) {
 	c, nodes := openCluster(t)
 	moves, stays := twoKeys(nodes)
 	at := awaitSteady(t, c, stays)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	eventually(t, "the lane is free", func() bool {
 		_ = c.Eval(ctx, whose(stays))
 		return at.lanes[0].state.Load() == laneFree
@@ -212,8 +220,7 @@ func TestLaneOfANodeThatLeft(t *testing.T) {
 	eventually(t, "the masters are known", func() bool { return c.places.Node("any") != "" })
 	key, left := keysOf(nodes)[2], nodes[2]
 	at := awaitSteady(t, c, key)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	eventually(t, "the lane is free", func() bool {
 		_ = c.Eval(ctx, whose(key))
 		return at.lanes[0].state.Load() == laneFree
@@ -272,8 +279,7 @@ func TestLaneOfADemotedServer(t *testing.T) {
 	c := inLane(t, server)
 	server.Do("REPLICAOF", "127.0.0.1", "1")
 	write := conn.Call{Script: conn.NewScript("write", "return redis.call('SET', KEYS[1], '1')"), Keys: []string{"k"}}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	if r := c.Eval(ctx, write)[0]; !retry.Says(r.Err, "READONLY") || c.direct.server.lanes[0].state.Load() == laneFree {
 		t.Errorf("Eval = %+v, and the lane is in state %d; want READONLY, and it closed", r, c.direct.server.lanes[0].state.Load())
 	}
@@ -288,11 +294,8 @@ func TestLaneEndsWithTheOther(t *testing.T) {
 	c := inLane(t, redistest.Start(t))
 	before := c.direct.server.lanes[0].socket.Load()
 	c.direct.server.trouble()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
-		t.Errorf("Eval = %+v, want 1", r)
-	}
+	ctx := inTime(t)
+	wantOne(t, ctx, c)
 	awaitLane(t, c)
 	check.That(t, c.direct.server.lanes[0].socket.Load() != before, "the lane is the same")
 }
@@ -305,12 +308,9 @@ func TestLaneOfARestartedServer(t *testing.T) {
 	c := inLane(t, server)
 	server.Restart()
 	eventually(t, "the end of the other connection is known", func() bool { return !c.direct.server.steady() })
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	for range 2 {
-		if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
-			t.Errorf("Eval = %+v, want 1", r)
-		}
+		wantOne(t, ctx, c)
 	}
 	awaitLane(t, c)
 }
@@ -328,12 +328,9 @@ func TestLaneIsSynchronous(t *testing.T) {
 	}
 	server.Resume()
 	awaitLane(t, c)
-	within, end := context.WithTimeout(t.Context(), patience)
-	defer end()
+	within := inTime(t)
 	for range 100 {
-		if r := c.Eval(within, one)[0]; r.Err != nil {
-			t.Errorf("Eval = %+v, want 1", r)
-		}
+		wantOne(t, within, c)
 	}
 	check.Must(t, c.direct.server.lanes[0].state.Load() == laneFree, "the requests were not in the lane")
 	stacks := make([]byte, 1<<20)
@@ -365,12 +362,9 @@ func TestLaneThatCannotBeDialed(t *testing.T) {
 	}()
 	c := check.Value(Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})).OK(t)
 	c.direct.server.lanes = newLanes(rueidis.ClientOption{InitAddress: []string{silent.Addr().String()}, DisableCache: true}, &c.direct.server, maxLanes)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	for range 2 * dialAfter {
-		if r := c.Eval(ctx, one)[0]; r.Err != nil {
-			t.Errorf("Eval = %+v, want 1", r)
-		}
+		wantOne(t, ctx, c)
 	}
 	if state := c.direct.server.lanes[0].state.Load(); state != laneDialing {
 		t.Errorf("the lane is in state %d, want it dialing", state)

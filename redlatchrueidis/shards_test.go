@@ -66,8 +66,7 @@ func TestScanOfANewMaster(t *testing.T) {
 		})
 	})
 	redistest.MoveSlot(all, nodes[0], came, nodes[0].Slot(key))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	var found []string
 	err := c.Scan(ctx, "*", func(key string) error {
 		found = append(found, key)

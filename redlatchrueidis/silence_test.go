@@ -77,8 +77,7 @@ func TestNameOfADemotedServer(t *testing.T) {
 		},
 	})).OK(t)
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := inTime(t)
 	write := conn.Call{Script: conn.NewScript("write", "return redis.call('SET', KEYS[1], '1')"), Keys: []string{"k"}}
 	check.Nil(t, "Eval", c.Eval(ctx, write, write)[1].Err)
 	leads.Store(master)
