@@ -37,7 +37,7 @@ func TestOldTokensAreRefused(t *testing.T) {
 			}
 			continue
 		}
-		wantStale(t, err, fence.StaleError{Name: step.name, Token: step.token, Current: step.current})
+		check.As(t, "the error", err, fence.StaleError{Name: step.name, Token: step.token, Current: step.current})
 	}
 }
 
@@ -47,12 +47,12 @@ func TestNoTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	var marks fence.Marks
 	for _, token := range []int64{0, -1} {
-		wantStale(t, marks.Check("a", token), fence.StaleError{Name: "a", Token: token})
+		check.As(t, "the error", marks.Check("a", token), fence.StaleError{Name: "a", Token: token})
 		err := marks.Do(t.Context(), "a", token, func(context.Context) error {
 			t.Error("a write without a token took place")
 			return nil
 		})
-		wantStale(t, err, fence.StaleError{Name: "a", Token: token})
+		check.As(t, "the error", err, fence.StaleError{Name: "a", Token: token})
 	}
 }
 
@@ -68,7 +68,7 @@ func TestTheOlderWriteComesFirst(t *testing.T) {
 		go func() {
 			older <- marks.Do(t.Context(), "a", 5, func(ctx context.Context) error {
 				<-ctx.Done()
-				wantStale(t, context.Cause(ctx), fence.StaleError{Name: "a", Token: 5, Current: 7})
+				check.As(t, "the error", context.Cause(ctx), fence.StaleError{Name: "a", Token: 5, Current: 7})
 				<-finish
 				order = append(order, 5)
 				return nil
@@ -82,7 +82,7 @@ func TestTheOlderWriteComesFirst(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		wantStale(t, marks.Check("a", 5), fence.StaleError{Name: "a", Token: 5, Current: 7})
+		check.As(t, "the error", marks.Check("a", 5), fence.StaleError{Name: "a", Token: 5, Current: 7})
 		close(finish)
 		if err := errors.Join(<-older, <-newer); err != nil || len(order) != 2 || order[0] != 5 {
 			t.Errorf("writes came in the order %v, %v, want 5 and 7", order, err)
@@ -109,7 +109,7 @@ func TestWhoWaitsIsOvertaken(t *testing.T) {
 		}
 		close(finish)
 		check.Nil(t, "Do", errors.Join(<-results[5], <-results[7]))
-		wantStale(t, <-results[6], fence.StaleError{Name: "a", Token: 6, Current: 7})
+		check.As(t, "the error", <-results[6], fence.StaleError{Name: "a", Token: 6, Current: 7})
 	})
 }
 
@@ -164,10 +164,4 @@ func TestWritesAreInOrderOfTokens(t *testing.T) {
 	}
 	wg.Wait()
 	check.That(t, resource.Load() == 50 && passed.Load() != 0, "the resource ends with %d after %d writes, want 50", resource.Load(), passed.Load())
-}
-
-func wantStale(t *testing.T, err error, want fence.StaleError) {
-	t.Helper()
-	var stale *fence.StaleError
-	check.That(t, errors.Is(err, fence.ErrStale) && errors.As(err, &stale) && *stale == want, "error = %v, want %v", err, &want)
 }

@@ -66,7 +66,7 @@ func TestOldTokensAreRefused(t *testing.T) {
 			if response.StatusCode != http.StatusConflict {
 				t.Errorf("token %d of %q: status %d, want 409", step.token, name, response.StatusCode)
 			}
-			wantStale(t, fencehttp.Refused(response), fence.StaleError{Name: name, Token: step.token, Current: step.current})
+			check.As(t, "the error", fencehttp.Refused(response), fence.StaleError{Name: name, Token: step.token, Current: step.current})
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestNothingIsSentWithoutALease(t *testing.T) {
 	url := serve(t, new(fence.Marks), "a", func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
 	body := &closer{Reader: strings.NewReader("x")}
 	_, err := put(t, url, lease{"a", 0}, body)
-	wantStale(t, err, fence.StaleError{Name: "a"})
+	check.As(t, "the error", err, fence.StaleError{Name: "a"})
 	check.That(t, body.closed, "the body was not closed")
 }
 
@@ -263,12 +263,6 @@ func TestOtherConflictsAreNotStale(t *testing.T) {
 	} {
 		check.Nil(t, fmt.Sprintf("Refused(%d, %v)", r.StatusCode, r.Header), fencehttp.Refused(r))
 	}
-}
-
-func wantStale(t *testing.T, err error, want fence.StaleError) {
-	t.Helper()
-	var stale *fence.StaleError
-	check.That(t, errors.Is(err, fence.ErrStale) && errors.As(err, &stale) && *stale == want, "error = %v, want %v", err, &want)
 }
 
 // TestRequestsThatEndOverHTTP2: their handlers return as their contexts end. That must not reach for a

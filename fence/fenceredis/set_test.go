@@ -45,7 +45,7 @@ func TestOldTokensAreRefused(t *testing.T) {
 			}
 			continue
 		}
-		wantStale(t, err, fence.StaleError{Name: step.key, Token: step.token, Current: step.current})
+		check.As(t, "the error", err, fence.StaleError{Name: step.key, Token: step.token, Current: step.current})
 		if got := s.Do("GET", step.key); got != before {
 			t.Errorf("a stale Set(%q) changed %q to %q", step.key, before, got)
 		}
@@ -56,7 +56,7 @@ func TestOldTokensAreRefused(t *testing.T) {
 func TestBadInputIsNotSent(t *testing.T) {
 	t.Parallel()
 	for _, token := range []int64{0, -1} {
-		wantStale(t, fenceredis.Set(t.Context(), nil, "a", "", token, 0), fence.StaleError{Name: "a", Token: token})
+		check.As(t, "the error", fenceredis.Set(t.Context(), nil, "a", "", token, 0), fence.StaleError{Name: "a", Token: token})
 	}
 	if _, _, err := fenceredis.Get(t.Context(), nil, "a{", 1); !errors.Is(err, fence.ErrInvalid) {
 		t.Errorf("Get = %v, want ErrInvalid", err)
@@ -102,7 +102,7 @@ func TestNoLateWriteBetweenReadAndWrite(t *testing.T) {
 	const days = 24 * 3600
 	wantValue(5, "", false)
 	wantTTL(6*days, 7*days)
-	wantStale(t, fenceredis.Set(t.Context(), c, "a", "late", 4, 0), fence.StaleError{Name: "a", Token: 4, Current: 5})
+	check.As(t, "the error", fenceredis.Set(t.Context(), c, "a", "late", 4, 0), fence.StaleError{Name: "a", Token: 4, Current: 5})
 	check.Nil(t, "Set", fenceredis.Set(t.Context(), c, "a", "", 5, 24*time.Hour))
 	wantValue(6, "", true)
 	wantTTL(7*days, 8*days)
@@ -110,7 +110,7 @@ func TestNoLateWriteBetweenReadAndWrite(t *testing.T) {
 	wantValue(7, "1", true)
 	wantTTL(-1, -1)
 	_, _, err := fenceredis.Get(t.Context(), c, "a", 6)
-	wantStale(t, err, fence.StaleError{Name: "a", Token: 6, Current: 7})
+	check.As(t, "the error", err, fence.StaleError{Name: "a", Token: 6, Current: 7})
 }
 
 // TestTheMarkOutlivesTheValue: otherwise an old token would pass as soon as the value has expired.
@@ -122,7 +122,7 @@ func TestTheMarkOutlivesTheValue(t *testing.T) {
 	for s.Do("EXISTS", "a") == "1" {
 		time.Sleep(time.Millisecond)
 	}
-	wantStale(t, fenceredis.Set(t.Context(), c, "a", "2", 4, 0), fence.StaleError{Name: "a", Token: 4, Current: 5})
+	check.As(t, "the error", fenceredis.Set(t.Context(), c, "a", "2", 4, 0), fence.StaleError{Name: "a", Token: 4, Current: 5})
 	if left, err := strconv.Atoi(s.Do("TTL", "{a}:mark")); err != nil || left < 6*24*3600 {
 		t.Errorf("the mark is kept for %d s, %v, want about seven days", left, err)
 	}
@@ -167,7 +167,7 @@ func TestInACluster(t *testing.T) {
 	c := connect(t, redistest.StartCluster(t, 3)...)
 	for _, key := range []string{"a", "b", "stock:7", "{order}:7", "x{b}"} {
 		check.Nil(t, fmt.Sprintf("Set(%q)", key), fenceredis.Set(t.Context(), c, key, "1", 5, 0))
-		wantStale(t, fenceredis.Set(t.Context(), c, key, "2", 4, 0), fence.StaleError{Name: key, Token: 4, Current: 5})
+		check.As(t, "the error", fenceredis.Set(t.Context(), c, key, "2", 4, 0), fence.StaleError{Name: key, Token: 4, Current: 5})
 	}
 }
 
@@ -198,10 +198,4 @@ func connect(t *testing.T, servers ...*redistest.Server) conn.Conn {
 	c := check.Value(redlatchrueidis.Open(rueidis.ClientOption{InitAddress: addrs, ForceSingleClient: len(addrs) == 1})).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
-}
-
-func wantStale(t *testing.T, err error, want fence.StaleError) {
-	t.Helper()
-	var stale *fence.StaleError
-	check.That(t, errors.Is(err, fence.ErrStale) && errors.As(err, &stale) && *stale == want, "error = %v, want %v", err, &want)
 }

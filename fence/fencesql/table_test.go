@@ -46,10 +46,7 @@ func TestBadInputIsNotSent(t *testing.T) {
 	db, table := &database{}, newTable(t)
 	tx := db.begin(t)
 	for _, token := range []int64{0, -1} {
-		var stale *fence.StaleError
-		if err := table.Check(t.Context(), tx, "a", token); !errors.As(err, &stale) || stale.Token != token {
-			t.Errorf("Check with token %d = %v, want a StaleError", token, err)
-		}
+		check.As(t, "Check", table.Check(t.Context(), tx, "a", token), fence.StaleError{Name: "a", Token: token})
 	}
 	for _, name := range []string{"", strings.Repeat("a", 513)} {
 		check.Error(t, fmt.Sprintf("Check of a name of %d bytes", len(name)), table.Check(t.Context(), tx, name, 1), fence.ErrInvalid)
@@ -72,10 +69,7 @@ func TestANewerTokenInTheTableRefuses(t *testing.T) {
 	t.Parallel()
 	db, table := &database{stored: 7}, newTable(t)
 	tx := db.begin(t)
-	var stale *fence.StaleError
-	if err := table.Check(t.Context(), tx, "a", 6); !errors.As(err, &stale) || *stale != (fence.StaleError{Name: "a", Token: 6, Current: 7}) {
-		t.Errorf("Check = %v, want a StaleError with 6 and 7", err)
-	}
+	check.As(t, "Check", table.Check(t.Context(), tx, "a", 6), fence.StaleError{Name: "a", Token: 6, Current: 7})
 	check.Nil(t, "Check", table.Check(t.Context(), tx, "a", 7))
 }
 

@@ -139,9 +139,8 @@ func wantForgottenByRollback(t *testing.T, d database) {
 	check.OK(t, "Check", l.table.Check(t.Context(), tx, "rollback", 7))
 	check.OK(t, "Rollback", tx.Rollback())
 	check.Nil(t, "write", check.ErrorOf(l.write(t.Context(), sql.LevelDefault, "rollback", 6)))
-	var stale *fence.StaleError
 	_, err := l.write(t.Context(), sql.LevelDefault, "rollback", 5)
-	check.That(t, errors.As(err, &stale) && *stale == (fence.StaleError{Name: "rollback", Token: 5, Current: 6}), "write = %v, want a StaleError with 5 and 6", err)
+	check.As(t, "write", err, fence.StaleError{Name: "rollback", Token: 5, Current: 6})
 }
 
 // wantNamesApart: MySQL's text would take some of these for the same name.

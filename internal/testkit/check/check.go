@@ -32,6 +32,18 @@ func Error(t T, call string, err error, wanted ...error) {
 	}
 }
 
+// As checks that a call returned an error that is, or wraps, a pointer to this one.
+func As[E comparable, P interface {
+	*E
+	error
+}](t T, call string, err error, wanted E) {
+	t.Helper()
+	var got P
+	if !errors.As(err, &got) || *got != wanted {
+		t.Errorf("%s = %v, want %v", call, err, P(&wanted))
+	}
+}
+
 // Equal checks a value; the text says of what.
 func Equal[V comparable](t T, got, wanted V, format string, args ...any) {
 	t.Helper()
