@@ -27,7 +27,7 @@ var one = conn.Call{Script: conn.NewScript("one", "return 1")}
 // patience is for a busy machine.
 const patience = time.Minute
 
-// inTime returns a context that is done when patience is over.
+// inTime returns a context whose time is patience.
 func inTime(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
