@@ -65,6 +65,8 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-h.closing.Done():
+			// For the end of the stream, which the server sends. The deadline of what was sent last may have passed.
+			_ = s.control.SetWriteDeadline(time.Now().Add(s.patience))
 			return
 		}
 		select {
