@@ -130,7 +130,9 @@ func (a *player) afterZero(d *redlatch.CountDownLatch, woken chan error, next bo
 
 // countDeleted deletes counts, and sets them anew. A late delete of one count does not hit the next.
 func countDeleted(a *player) {
-	d := a.Client.CountDownLatch(fmt.Sprintf("round-deleted-%s-%d-%d", a.Name, a.Number, a.Rounds))
+	p := a.meets(patient)
+	defer func() { _ = p.Close() }()
+	d := p.CountDownLatch(fmt.Sprintf("round-deleted-%s-%d-%d", a.Name, a.Number, a.Rounds))
 	const n = 3
 	if set, err := d.TrySetCount(a.Ctx, n, time.Minute); err != nil || !set {
 		a.Rounds++ // it may yet arrive
@@ -142,7 +144,12 @@ func countDeleted(a *player) {
 	defer cancel()
 	go func() { woken <- d.Await(waiting) }()
 	a.Rest(a.UpTo(3 * a.Trip()))
-	ctx, giveUp := context.WithTimeout(a.Ctx, a.UpTo(a.Plan.Request)+time.Millisecond)
+	span := a.UpTo(a.Plan.Request) + time.Millisecond
+	if a.OneIn(2) { // so it is sent again
+		p.meets("delete redlatch:"+d.Name(), wire.ArrivesLate, sent/3+a.UpTo(sent/2))
+		span = sent
+	}
+	ctx, giveUp := context.WithTimeout(a.Ctx, span)
 	err := d.Delete(ctx)
 	giveUp()
 	if err != nil {

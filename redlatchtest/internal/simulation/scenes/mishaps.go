@@ -101,6 +101,17 @@ func (a *player) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
 func (a *player) seize(l *redlatch.Lease, k sharable) {
 	other := a.meets(patient)
 	defer func() { _ = other.Close() }()
+	if a.OneIn(3) { // its caller has gone when the request arrives
+		other.meets("seize redlatch:"+l.Name(), wire.ArrivesLate, sent/4)
+		ctx, giveUp := context.WithTimeout(a.Ctx, sent/6)
+		defer giveUp()
+		taken, err := other.Mutex(l.Name()).TakeByForce(ctx, redlatch.ForceOptions{})
+		a.Wantf(err != nil, "a force that arrives when its caller has gone: %v", taken)
+		a.Rest(sent/2 + 8*a.Trip())
+		drop(l)
+		a.wantFreeNow(k)
+		return
+	}
 	other.meets("seize redlatch:"+l.Name(), []wire.MishapHow{wire.RequestLost, wire.ReplyLost}[a.Random.IntN(2)], 0)
 	token, sent := l.Token(), other.counts("mutex seize")
 	taken, err := other.Mutex(l.Name()).TakeByForce(a.Ctx, redlatch.ForceOptions{Reason: "unlucky"})

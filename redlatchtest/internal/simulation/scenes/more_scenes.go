@@ -49,6 +49,12 @@ func shut(a *player) {
 		}
 		return
 	}
+	if forced && k.kind == "mutex" && a.OneIn(2) {
+		taken, err := a.Client.Mutex(name).TakeByForce(a.Ctx, redlatch.ForceOptions{})
+		a.Wantf(err == nil, "a mutex that is shut is taken by force: %v", err)
+		drop(taken)
+		return
+	}
 	if forced {
 		_, err := a.Client.ForceRelease(a.Ctx, name, redlatch.ForceOptions{})
 		open, tried := k.lock(a.Client, a.Ctx, false)

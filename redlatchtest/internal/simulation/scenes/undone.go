@@ -224,6 +224,14 @@ func filled(a *player) {
 	})
 	a.Wantf(ran && err == nil, "a run of a job that ends at a full server: %t, %v", ran, err)
 	refuse(memory.Serves)
+	d := p.CountDownLatch("filled")
+	a.Net.Call(s.Flush)
+	if set, err := d.TrySetCount(a.Ctx, 2, time.Minute); err == nil && set {
+		refuse(memory.Full)
+		left, err := d.CountDown(a.Ctx)
+		a.Wantf(err == nil && left == 1, "a countdown at a full server is at %d: %v", left, err)
+		refuse(memory.Serves)
+	}
 	a.Net.Call(s.Flush)
 	const heartbeat = 200 * time.Millisecond
 	k, beat := sharables("filled")[0], func(o *redlatch.Options) { o.Heartbeat = heartbeat }
