@@ -3,6 +3,7 @@ package deployments
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -212,6 +213,72 @@ func TestQuorumMendsAFreshLease(t *testing.T) {
 				check.Equal(t, help.InsideAt(nodes, "a", l.Owner()), 0, "nodes with the lease after its release")
 			})
 		})
+	}
+}
+
+// TestQuorumLeasesOutliveNodes: one node after the other loses all that it has, or is cut off for
+// longer than the leases last and has what they leave: slots at rest, the window of a run. Each
+// takes all leases in again, so none is lost. A node took in one lease of those on a slot pool, and
+// none while a slot was at rest there, or the window of its run was closed.
+func TestQuorumLeasesOutliveNodes(t *testing.T) {
+	t.Parallel()
+	for _, adopted := range []bool{false, true} {
+		for _, forgets := range []bool{false, true} {
+			t.Run(fmt.Sprintf("adopted %t forgets %t", adopted, forgets), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					nodes, conns := memory.Nodes(t, 3)
+					links := make([]*wire.Lossy, len(conns))
+					for i, over := range conns {
+						links[i] = &wire.Lossy{Conn: over, Hits: wire.None}
+						conns[i] = links[i]
+					}
+					leaves := time.Hour // what a lease leaves at a node
+					if forgets {        // which rests for as long
+						leaves = 90 * time.Second
+					}
+					c := wire.WrapQuorum(t, conns, redlatch.Options{})
+					job, pool := c.Job("job", redlatch.JobOptions{Window: leaves}), c.SlotPool("slots", 8, redlatch.SlotOptions{Quarantine: leaves})
+					held := []*redlatch.Lease{locktest.Lock(t, c.Mutex("mutex")), check.Value(c.Election("election").Campaign(t.Context(), "x")).OK(t)}
+					for range 8 {
+						held = append(held, check.Value(pool.Acquire(t.Context())).OK(t).Lease)
+					}
+					start := time.Now()
+					check.That(t, check.Value(job.Do(t.Context(), func(_ context.Context, l *redlatch.Lease) error {
+						held = append(held, l)
+						time.Sleep(time.Minute) // all nodes have all leases
+						for i, l := range held {
+							if adopted {
+								held[i] = help.Adopt(t, c, help.Detach(t, l))
+							}
+						}
+						time.Sleep(time.Minute)
+						for i, node := range nodes {
+							if forgets {
+								node.Do("FLUSHALL")
+							} else {
+								links[i].Harm(wire.Unsent, wire.Every)
+							}
+							time.Sleep(2 * time.Minute)
+							links[i].Harm(wire.Unsent, wire.None)
+							time.Sleep(time.Minute)
+						}
+						for _, l := range held {
+							check.That(t, l.Held(), "%v: %v", l, l.Err())
+							locktest.Release(t, l)
+						}
+						return nil
+					})).OK(t), "there was no run")
+					if adopted || forgets {
+						return
+					}
+					time.Sleep(59*time.Minute - time.Since(start))
+					check.That(t, !help.RunJob(t, job, nil), "another run began in the window")
+					time.Sleep(2 * time.Minute)
+					check.That(t, help.RunJob(t, job, nil), "no run began after the window")
+				})
+			})
+		}
 	}
 }
 

@@ -581,18 +581,41 @@ func quorumSteps(k *script.Kind) []vectorStep {
 		{name: "the right to vote after a rest that was too short", call: seat, before: resting("${ms:-10000}")},
 		{name: "the right to vote in a new quorum, whose nodes need no rest", call: seat, before: resting("${ms:-1000}")},
 	}...)
-	if k == script.Job {
+	switch k {
+	case script.Job:
 		steps = append(steps, windowSteps(q, set, ballot)...)
+	case script.SlotPool:
+		steps = append(steps, slotSteps(q, set, ballot)...)
 	}
 	return ofKind(q, steps)
 }
 
+// voting is that a node has the right to vote.
+var voting = vector.Of("hash", []any{[]any{"high", "9000000000000000"}, []any{"run", "${run}"}, []any{"ttl", "30000"}}, -1)
+
+// slotSteps are about a node that lacks an owner, and has other owners. It takes the owner in all the
+// same, also where the owner's slot is at rest.
+func slotSteps(q *script.Kind, set keys.Set, ballot func(client, param string) script.Ballot) []vectorStep {
+	list, a, b := set.List(keys.InsideSuffix, keys.BitsSuffix), script.Owner("A", 1), script.Owner("B", 1)
+	all := vector.State{
+		set.Epoch: voting, list[1]: vector.Of("string", "9000000000000009", 60_000), list[5]: vector.Of("string", "hex:c0", 60_000),
+		set.State(): vector.Of("zset", []any{[]any{"slotpool\t3", "-1"}, []any{a, "${ms:20000}"}, []any{b, "${ms:30000}"}}, 60_000),
+		list[4]:     vector.Of("hash", []any{[]any{a, "9000000000000003\t30000\t0"}, []any{b, "9000000000000009\t0\t1"}}, 60_000),
+	}
+	mend := q.Mend(set, ballot("A", "8:30000:0:"), 9_000_000_000_000_003, "0", 9_000_000_000_000_009)
+	return []vectorStep{
+		{name: "confirm where its own slot is at rest", call: q.Renew(set, a, vectorTTL, "0"), before: all},
+		{name: "confirm where another has the slot", call: q.Renew(set, a, vectorTTL, "1")},
+		{name: "mend where its own slot is at rest, beside another, and the pool was resized", call: mend},
+		{name: "confirm where others have other slots", call: q.Renew(set, script.Owner("C", 1), vectorTTL, "2")},
+	}
+}
+
 // windowSteps are votes for a job. Each names the owner that keeps the others out.
 func windowSteps(q *script.Kind, set keys.Set, ballot func(client, param string) script.Ballot) []vectorStep {
-	epoch := vector.Of("hash", []any{[]any{"high", "9000000000000000"}, []any{"run", "${run}"}, []any{"ttl", "30000"}}, -1)
-	votes, a, b := vector.State{set.Epoch: epoch}, script.Owner("A", 1), ballot("B", "9000")
+	votes, a, b := vector.State{set.Epoch: voting}, script.Owner("A", 1), ballot("B", "9000")
 	window := vector.State{
-		set.Epoch:                      epoch,
+		set.Epoch:                      voting,
 		set.State():                    vector.Of("zset", []any{[]any{"job\t", "-1"}, []any{"window", "${ms:9000}"}}, 9_000),
 		set.List(keys.InsideSuffix)[4]: vector.Of("hash", []any{[]any{"window", a}}, 9_000),
 	}
@@ -601,6 +624,8 @@ func windowSteps(q *script.Kind, set keys.Set, ballot func(client, param string)
 		{name: "adopt that run", call: q.Adopt(set, a, script.Owner("A", 2), vectorTTL, "", vectorTTL)},
 		{name: "vote while that run is inside", call: q.Vote(set, b)},
 		{name: "vote in the window of a run that may never have begun", call: q.Vote(set, b), before: window},
+		{name: "mend in the window of another", call: q.Mend(set, b, 9_000_000_000_000_003, "", 0)},
+		{name: "mend in its own window", call: q.Mend(set, ballot("A", "9000"), 9_000_000_000_000_003, "", 0)},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -86,27 +87,35 @@ func (l *Lease) heedRelease(call conn.Call) func(node int, said conn.Result) {
 	}
 }
 
-// mend asks a node to take a lease in again that it does not know, as it has said, and that a
-// majority has just said is held.
-func (l *Lease) mend(node int, said conn.Reply) {
+// mend asks a node to take a lease in again that it does not know, and that a majority has just
+// said is held. First it asks how far the node has counted. It is tempting to use what the node
+// said to the extend. But it counts on with each slot that it gives, and of slots that were
+// extended together it would give the first and no other.
+func (l *Lease) mend(node int) {
 	if !l.Held() {
 		return
 	}
-	l.MarkLateAt(node) // the request may arrive after the release
 	k, on := l.keeper, l.lock
-	param := on.Param
-	if on.Kind.Name == script.SlotPool.Name {
-		var slot int64
-		if s, err := strconv.Atoi(l.detail); err == nil {
-			slot = int64(s)
-		}
-		param = script.From(param, slot)
-	}
 	ctx, cancel := context.WithTimeout(k.Closing, k.Timeout/3)
 	defer cancel()
-	r := k.Asker.Nodes()[node].Eval(ctx, on.Kind.Mend(on.Keys, script.Ballot{
+	to := k.Asker.Nodes()[node]
+	said := to.Eval(ctx, on.Kind.Renew(on.Keys, l.owner, on.TTL, l.detail))[0]
+	if said.Err != nil || script.Done(said.Reply) || !l.Held() { // or a later owner may have counted
+		return
+	}
+	l.MarkLateAt(node) // the request may arrive after the release
+	param := on.Param
+	switch on.Kind.Name {
+	case script.SlotPool.Name:
+		slot, _ := strconv.ParseInt(l.detail, 10, 64)
+		param = script.From(param, slot)
+	case script.Job.Name: // whose window began with the run
+		age := k.Now().Since(l.acquired)
+		param = strconv.FormatInt(max(on.Extra-age+lock.Drift(age), 0).Milliseconds(), 10)
+	}
+	r := to.Eval(ctx, on.Kind.Mend(on.Keys, script.Ballot{
 		Owner: l.owner, TTL: on.TTL, Param: param, Bound: on.TTL + on.Extra, FenceTTL: k.FenceTTL,
-	}, l.token, l.detail, script.Counted(said)))[0]
+	}, l.token, l.detail, script.Counted(said.Reply)))[0]
 	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {
 		k.Restore(on)
 	}

@@ -155,7 +155,7 @@ func (k *Keeper) extendBatch(extensions []extension, limit time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(k.Closing, limit)
 	defer cancel()
-	missing := func(node, i int, said conn.Reply) { leases[i].mend(node, said) } // takes the lease in again
+	missing := func(node, i int) { leases[i].mend(node) } // which takes the lease in again
 	// It is tempting to tell of each extend at once. But a hook may be slow, and the leases after it would
 	// run out though Redis has extended them. For the same reason the schedule tells of no lease that is due.
 	all := make([]news, len(leases))

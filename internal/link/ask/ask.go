@@ -125,7 +125,7 @@ func (h hearing) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 // AskMissing is Ask for a caller that has waited since then, which counts as its time. On a quorum it
 // also tells missing of each node that said no where a majority said yes, sooner or later.
 func (a *Asker) AskMissing(
-	ctx context.Context, since clock.Reading, s Subject, op string, call conn.Call, missing func(node int, said conn.Reply),
+	ctx context.Context, since clock.Reading, s Subject, op string, call conn.Call, missing func(node int),
 ) (Answer, error) {
 	if a.quorum == nil {
 		return a.ask(ctx, s, a.conn, since, a.timeout, op, call)
@@ -136,12 +136,12 @@ func (a *Asker) AskMissing(
 // lacking is a quorum that tells which nodes lack what a majority has.
 type lacking struct {
 	*quorum.Conn
-	missing func(node int, said conn.Reply)
+	missing func(node int)
 }
 
 // Eval implements [conn.Conn], for one call.
 func (l lacking) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	return l.EvalMissing(ctx, func(node, _ int, said conn.Reply) { l.missing(node, said) }, calls...)
+	return l.EvalMissing(ctx, func(node, _ int) { l.missing(node) }, calls...)
 }
 
 // AskNode is Ask at one of the nodes. At a node of a quorum one request has to do: there are others.
@@ -207,7 +207,7 @@ func (a *Asker) send(ctx context.Context, node conn.Conn, call conn.Call, limit 
 
 // SendAll sends the calls together, once each. On a quorum it also tells missing of each node that
 // said no to a call to which a majority said yes, sooner or later.
-func (a *Asker) SendAll(ctx context.Context, calls []conn.Call, missing func(node, call int, said conn.Reply)) []batch.Outcome {
+func (a *Asker) SendAll(ctx context.Context, calls []conn.Call, missing func(node, call int)) []batch.Outcome {
 	if a.sender != nil {
 		return a.sender.SendAll(ctx, calls)
 	}

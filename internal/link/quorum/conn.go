@@ -107,8 +107,8 @@ func (q *Conn) newPolls(calls int) *polls {
 }
 
 // EvalMissing is Eval. Where a majority said yes to a call, it also tells of each node that said
-// no, sooner or later, and how; on a goroutine that Close waits for.
-func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int, said conn.Reply), calls ...conn.Call) []conn.Result {
+// no, sooner or later; on a goroutine that Close waits for.
+func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int), calls ...conn.Call) []conn.Result {
 	var mu sync.Mutex // guards all
 	var all []Answer
 	return q.EvalHearing(ctx, func(a Answer) {
@@ -123,11 +123,8 @@ func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int, sai
 }
 
 // tellMissing calls missing for the nodes of which EvalMissing tells, if there are any.
-func (q *Conn) tellMissing(all []Answer, missing func(node, call int, said conn.Reply)) {
-	type place struct {
-		node, call int
-		said       conn.Reply
-	}
+func (q *Conn) tellMissing(all []Answer, missing func(node, call int)) {
+	type place struct{ node, call int }
 	var places []place
 	for i := range all[0].Results {
 		ayes := 0
@@ -138,14 +135,14 @@ func (q *Conn) tellMissing(all []Answer, missing func(node, call int, said conn.
 		}
 		for _, a := range all {
 			if ayes >= q.Majority() && no(a.Results[i]) {
-				places = append(places, place{a.Node, i, a.Results[i].Reply})
+				places = append(places, place{a.Node, i})
 			}
 		}
 	}
 	if len(places) > 0 {
 		q.Go(func() {
 			for _, at := range places {
-				missing(at.node, at.call, at.said)
+				missing(at.node, at.call)
 			}
 		})
 	}

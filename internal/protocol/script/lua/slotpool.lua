@@ -99,9 +99,20 @@ local KIND = 'slotpool'
 local ROOMY = false
 
 -- open leaves a slot at rest whose holder vanished: the holder may still be at work with the
--- number.
+-- number. Mend reopens it for an owner that is held elsewhere.
+local reopen = open
 local function open()
   return false
+end
+
+-- vacant reports whether this owner could have that slot here: no other has it, or left it at rest.
+local function vacant(owner, slot)
+  local kind = mark()
+  if kind and kind ~= 'slotpool' then return false end
+  if redis.call('EXISTS', BITS) == 0 then recount() end
+  sweep(clear, recount)
+  local _, own = granted(owner)
+  return own == slot or redis.call('GETBIT', BITS, slot) == 0
 end
 
 -- join lets no owner past the line, and none into it that knows another size, unless it had a place.
