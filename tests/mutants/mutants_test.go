@@ -811,6 +811,8 @@ var mutants = []mutant{
 		" elseif KIND == 'job' then leave(owner, '') end", " end", "TestQuorumLeasesOutliveNodes|TestVectors$"),
 	breaks("pool that was resized and takes in no lease", "internal/protocol/script/lua/mend.lua",
 		"admit(owner, ttl, ARGV[4], true)", "admit(owner, ttl, ARGV[4])", "TestVectors$"),
+	breaks("node of a quorum that is not asked again for an adoption", "internal/engine/acquire/adopt.go",
+		"a.by.Undo.Queue.AddOnce(node, call, a.TTL)", "_ = node", "TestQuorumLeasesOutliveNodes"),
 	breaks("window that stays that of the process before", "internal/protocol/script/lua/job.lua",
 		"  if redis.call('HGET', INSIDE, 'window') == owner then redis.call('HSET', INSIDE, 'window', successor) end\n", "",
 		"TestQuorumLeasesOutliveNodes|TestVectors$"),

@@ -48,6 +48,14 @@ func (a *attempt) adopt(ctx context.Context, t lock.Text) (*lease.Lease, error) 
 		Owner: a.owner, Token: t.Token, Detail: t.Detail, Sent: answer.Sent, TTL: a.TTL, Adopted: true,
 		Resent: a.by.Quorum != nil,
 	})
+	if err == nil && a.by.Quorum != nil {
+		// A node that has not answered is asked again: it would keep the owner of before, and after that
+		// its slot at rest, or the window of its run. It is tempting to ask again before a majority has
+		// answered. But without one the text would be used up, and no process would have the lease.
+		for node := range a.by.Asker.Nodes() {
+			a.by.Undo.Queue.AddOnce(node, call, a.TTL)
+		}
+	}
 	return got, a.tooLate(err)
 }
 
