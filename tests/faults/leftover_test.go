@@ -422,3 +422,37 @@ func TestEveryKindLeavesNothingForEver(t *testing.T) {
 		process.Kill()
 	})
 }
+
+// TestSlotLeftInAnOutage: a slot is released, or one that was given to an attempt that is over, and no
+// request arrives until the lease is over. No holder has vanished, so the slot does not rest: it rested
+// for as long as one whose holder may still be at work.
+func TestSlotLeftInAnOutage(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*testing.T, *redlatch.SlotPool, *wire.Lossy){
+		"released": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy) {
+			slot := check.Value(pool.TryAcquire(t.Context())).OK(t)
+			link.Harm(wire.Unsent, wire.Every)
+			check.Error(t, "Release", slot.Release(t.Context()), redlatch.ErrUnreachable)
+		},
+		"undone": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy) {
+			link.Harm(wire.Unheard, wire.First)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			check.Error(t, "TryAcquire", check.ErrorOf(pool.TryAcquire(ctx)), redlatch.ErrUnreachable)
+			link.Harm(wire.Unsent, wire.Every)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
+				pool := wire.Wrap(t, link, redlatch.Options{}).SlotPool("p", 1, redlatch.SlotOptions{Quarantine: time.Hour})
+				leave(t, pool, link)
+				time.Sleep(2 * time.Minute)
+				link.Harm(wire.Unsent, wire.None)
+				time.Sleep(10 * time.Second)
+				locktest.Release(t, check.Value(pool.TryAcquire(t.Context())).OK(t).Lease)
+			})
+		})
+	}
+}

@@ -456,6 +456,21 @@ func semaphoreSteps() []vectorStep {
 	})
 }
 
+// restSteps are about a slot at rest.
+func restSteps() []vectorStep {
+	k, set, a := script.SlotPool, vectorKeys("x"), script.Owner("A", 1)
+	list := set.List(keys.InsideSuffix, keys.BitsSuffix)
+	rests := vector.State{
+		list[0]: vector.Of("zset", []any{[]any{"slotpool\t1", "-1"}, []any{a, "${ms:20000}"}}, 60_000), list[5]: vector.Of("string", "hex:80", 60_000),
+		list[4]: vector.Of("hash", []any{[]any{a, "9000000000000003\t30000\t0"}}, 60_000),
+	}
+	return ofKind(k, []vectorStep{
+		{name: "force where the slot is at rest", call: k.Force(set, a, "", "", vectorFence, "{}", time.Hour), before: rests},
+		{name: "release where the slot is at rest", call: k.Release(set, a, "", true, vectorFence)},
+		{name: "release of an acquisition that is undone, where its slot is at rest", call: k.Release(set, a, "", false, vectorFence), before: rests},
+	})
+}
+
 // countdownSteps are two rounds of a countdown: client A sets and counts, B and C wait.
 func countdownSteps() []vectorStep {
 	k, set := script.Countdown, vectorKeys("x")
@@ -631,7 +646,7 @@ func windowSteps(q *script.Kind, set keys.Set, ballot func(client, param string)
 
 func vectorFiles() []vectorFile {
 	files := []vectorFile{{"client", clientSteps()}, {"countdown", countdownSteps()}}
-	special := map[string]func() []vectorStep{"mutex": mutexSteps, "reentrant": reentrantSteps, "rwmutex": rwmutexSteps, "semaphore": semaphoreSteps}
+	special := map[string]func() []vectorStep{"mutex": mutexSteps, "reentrant": reentrantSteps, "rwmutex": rwmutexSteps, "semaphore": semaphoreSteps, "slotpool": restSteps}
 	for _, k := range script.Kinds() {
 		if _, known := vectorParams[k.Name]; !known {
 			continue // TestVectorsAreOfEveryScript says so

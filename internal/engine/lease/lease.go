@@ -411,7 +411,7 @@ func (l *Lease) undoLocked(after time.Duration) {
 
 // undoLateLocked is undoLocked at one node. The caller holds l.mu.
 func (l *Lease) undoLateLocked(node int, after time.Duration) {
-	until := max(l.lock.TTL, l.longest, l.keeper.LiveFor)
+	until := max(l.lock.TTL+l.lock.Rest(), l.longest, l.keeper.LiveFor)
 	if l.ticket != "" {
 		until = max(until, lock.LineTTL)
 	}
@@ -462,6 +462,6 @@ func (l *Lease) releasing(ticket string) conn.Call {
 func (l *Lease) remember(now clock.Reading) {
 	l.keeper.released.remember(past{
 		lock: l.lock, owner: l.owner, token: l.token, unused: l.unused, lost: l.state == lost,
-		until: now.Time().Add(max(l.lock.TTL, l.longest)),
+		until: now.Time().Add(max(l.lock.TTL+l.lock.Rest(), l.longest)),
 	})
 }

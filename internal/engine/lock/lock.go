@@ -53,6 +53,15 @@ func (l *Lock) Same(o *Lock) bool {
 	return l.Client == o.Client && l.Kind == o.Kind && l.Keys.State() == o.Keys.State()
 }
 
+// Rest returns for how long the place of a holder that vanished is kept after its lease. The window of
+// a job is kept in any case.
+func (l *Lock) Rest() time.Duration {
+	if l.Kind.Name == script.SlotPool.Name {
+		return l.Extra
+	}
+	return 0
+}
+
 // MaxTTL is the longest that Redis keeps a lease without an extend.
 const MaxTTL = 24 * time.Hour
 

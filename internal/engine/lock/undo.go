@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/link/cleanup"
-	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // LineTTL is how long a line stays without a heartbeat, as in tickets.lua. A ticket does not expire
@@ -45,13 +44,8 @@ func (u *Undo) LeaveAt(node int, l *Lock, owner string) {
 }
 
 // until returns for how long a release of an acquisition is of use. The window of a job that never ran
-// outlasts its lease.
-func (u *Undo) until(l *Lock) time.Duration {
-	if l.Kind.Name == script.Job.Name {
-		return max(l.TTL+l.Extra, u.LiveFor)
-	}
-	return max(l.TTL, u.LiveFor)
-}
+// outlasts its lease, and so does the rest of a slot.
+func (u *Undo) until(l *Lock) time.Duration { return max(l.TTL+l.Extra, u.LiveFor) }
 
 // WithdrawAt takes a ticket off the line of a node of a quorum that has answered all requests with it.
 func (u *Undo) WithdrawAt(node int, l *Lock, waiter, ticket string) {
@@ -62,6 +56,6 @@ func (u *Undo) WithdrawAt(node int, l *Lock, waiter, ticket string) {
 // a job took place, unlike that of an acquisition that is undone.
 func (u *Undo) ReleaseAdopted(l *Lock, owner string) {
 	for node := range u.Nodes {
-		u.Queue.Add(node, l.Release(owner, "", true, u.Sharded()), 0, max(l.TTL, u.LiveFor))
+		u.Queue.Add(node, l.Release(owner, "", true, u.Sharded()), 0, u.until(l))
 	}
 }

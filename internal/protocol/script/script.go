@@ -113,7 +113,7 @@ func ParseAwait(r conn.Reply, n int) (Line, error) {
 }
 
 // Release is the call of release.lua; its reply is for [Inside]. begun says that the acquisition
-// was a lease that its program had. Only the kind job asks for that.
+// was a lease that its program had. Only the kind job asks.
 func (k *Kind) Release(set keys.Set, owner, ticket string, begun bool, fenceTTL time.Duration) conn.Call {
 	args := []string{seconds(fenceTTL), owner, ticket, ""}
 	if begun {

@@ -11,7 +11,7 @@
 -- Cost  as release, and 6 or 7, in a cluster 1 more
 
 -- cold
-if not leave(ARGV[2], '') and not open(ARGV[2]) then return 0 end
+if not leave(ARGV[2]) and not open(ARGV[2]) then return 0 end
 mint()
 tell_forced(ARGV[2], ARGV[5], ARGV[6], ARGV[3], ARGV[4])
 grant_or_wake()

@@ -30,8 +30,7 @@ end
 if extend(owner, ttl) and agrees(owner, ARGV[7]) then return {1} end
 if tonumber(redis.call('GET', FENCE) or 0) > math.max(token, tonumber(ARGV[8])) then return {0} end
 if tonumber(ARGV[5]) > bound then redis.call('HSET', EPOCH, 'ttl', ARGV[5]) end
--- What the owner has left here, a slot at rest or the window of its run, does not keep it out.
-if KIND == 'slotpool' then reopen(owner) elseif KIND == 'job' then leave(owner, '') end
+leave(owner, '') -- its own slot at rest, or the window of its run, keeps it out no more
 local number = admit(owner, ttl, ARGV[4], true)
 if not (number and agrees(owner, ARGV[7])) then return {0} end
 remember(math.max(number, token), tonumber(redis.call('HGET', EPOCH, 'high') or 0))

@@ -18,9 +18,9 @@
 --     Lets the owner in past the line if it belongs to an owner inside. Returns as admit.
 --   leave(owner, begun)
 --     Takes the owner out. Returns how many holds it has left, or false if it was not inside, nor, of
---     a job, the last one to be.
---     begun: 1 if its program had the lease; '' if the acquisition is undone, or the lease is taken
---     by force. Only the kind job asks.
+--     a job, the last one to be, nor has a slot at rest.
+--     begun: 1 if its program had the lease; '' if the acquisition is undone; nil if the lease is
+--     taken by force. Only the kinds job and slotpool ask.
 --   shut(owner, ms)
 --     Takes the owner out and keeps its place shut for ms. Returns as leave.
 --   open(owner)

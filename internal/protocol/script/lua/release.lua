@@ -6,7 +6,8 @@
 --       an acquisition that is undone), token, hold ms (both absent or '' without a minimal hold),
 --       channel, message, sharded (1 or 0; all three absent if no other library is to be told),
 --       every, yield ms (both absent if the line never yields)
--- Reply 0 if the owner was not inside, else 1 and the number of holds it has left
+-- Reply 0 if the owner was not inside, and has no slot at rest, else 1 and the number of holds it has
+--       left
 -- Cost  3 commands if the line is empty, 13 to 15 with a hand-over, about 10 with a minimal hold;
 --       for a mutex
 

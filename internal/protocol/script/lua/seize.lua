@@ -13,7 +13,7 @@
 -- cold
 local owner, successor, ttl = ARGV[2], ARGV[7], tonumber(ARGV[8])
 if extend(successor, ttl) then return inside_reply(successor) end
-local taken = owner ~= '' and (leave(owner, '') or open(owner))
+local taken = owner ~= '' and (leave(owner) or open(owner))
 if owner ~= '' and not taken then
   foreign()
   return {0, occupant()}

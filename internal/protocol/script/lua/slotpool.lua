@@ -83,8 +83,11 @@ local function admit(owner, ttl, param, waited)
 end
 admit = whole(admit)
 
-local function leave(owner)
+-- leave also frees the slot that the owner has at rest: its program has released it, or never had
+-- it. By force it does not: the holder may still be at work with the number.
+local function leave(owner, begun)
   local token, _, slot = find(owner)
+  if not token and begun and redis.call('ZSCORE', K, owner) then token, _, slot = record(owner) end
   if not token then return false end
   -- ZREM comes first: a server that is out of memory refuses a script whose first write could need
   -- some.
@@ -98,9 +101,7 @@ end
 local KIND = 'slotpool'
 local ROOMY = false
 
--- open leaves a slot at rest whose holder vanished: the holder may still be at work with the
--- number. Mend reopens it for an owner that is held elsewhere.
-local reopen = open
+-- open leaves a slot at rest whose holder vanished, as leave does by force.
 local function open()
   return false
 end
