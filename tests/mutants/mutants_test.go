@@ -791,6 +791,8 @@ var mutants = []mutant{
 		"		s.cut()\n", "", "TestMuteNodes"),
 	breaks("fresh lease that rests on a bare majority", "internal/engine/acquire/contest.go",
 		"if begun != nil && votes.Split() {", "if false {", "TestQuorumMendsAFreshLease"),
+	breaks("lease that lacks votes, and whose program extends it", "internal/engine/lease/extend.go",
+		"soon < mendAfterMost {", "soon < 0 {", "TestQuorumMendsAFreshLease"),
 	breaks("lease that lacks votes, and is extended along with others", "internal/engine/lease/lease.go",
 		"return min(slack(l.pace()), l.extendAfter/4)", "return slack(l.pace())", "TestLeaseThatLacksVotes"),
 	breaks("node that counted further for attempts that failed, and is not mended", "internal/engine/lease/votes.go",

@@ -197,9 +197,13 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 	now := l.keeper.Now()
 	switch {
 	case err == nil && script.Done(reply):
+		soon, slack := l.extendAt(now).Sub(now.Time()), l.slack()
 		l.confirm(by, sent, ttl)
 		l.extendOthers(by, sent, ttl, left, now)
 		l.extendAfter = nextExtend(l.pace())
+		if l.keeper.Quorum && slack < soon && soon < mendAfterMost { // the program's, and too early to mend
+			l.extendAfter = now.Since(l.sentAt) + soon
+		}
 		switch {
 		case l.doubted:
 			l.doubted, l.extendAfter = false, now.Since(sent)

@@ -34,7 +34,10 @@ func nextExtend(valid time.Duration) time.Duration { return retry.Jitter(valid/3
 
 // mendAfter returns how long after its votes a lease is extended that nodes of a quorum voted against.
 // Earlier, those that had the votes of these nodes would still be there. Most work ends before.
-func mendAfter() time.Duration { return retry.Jitter(250*time.Millisecond, 0.2) }
+func mendAfter() time.Duration { return retry.Jitter(mendAfterMost*5/6, 0.2) }
+
+// mendAfterMost is the longest that mendAfter returns.
+const mendAfterMost = 300 * time.Millisecond
 
 // extendAfterFailure returns how long after an extend that failed the next is sent.
 func extendAfterFailure(ttl time.Duration) time.Duration { return retry.Jitter(pause(ttl), 0.2) }
