@@ -423,35 +423,55 @@ func TestEveryKindLeavesNothingForEver(t *testing.T) {
 	})
 }
 
-// TestSlotLeftInAnOutage: a slot is released, or one that was given to an attempt that is over, and no
-// request arrives until the lease is over. No holder has vanished, so the slot does not rest: it rested
-// for as long as one whose holder may still be at work.
+// TestSlotLeftInAnOutage: a slot is released, or one that was given to an attempt that is over or does
+// not hear of it, and no request arrives until the lease is over. No holder has vanished, so the slot
+// does not rest: it rested for as long as one whose holder may still be at work.
 func TestSlotLeftInAnOutage(t *testing.T) {
 	t.Parallel()
-	for name, leave := range map[string]func(*testing.T, *redlatch.SlotPool, *wire.Lossy){
-		"released": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy) {
+	type acquire = func(context.Context) (*redlatch.Slot, error)
+	for name, leave := range map[string]func(*testing.T, *redlatch.SlotPool, *wire.Lossy, acquire) acquire{
+		"released": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy, _ acquire) acquire {
 			slot := check.Value(pool.TryAcquire(t.Context())).OK(t)
 			link.Harm(wire.Unsent, wire.Every)
 			check.Error(t, "Release", slot.Release(t.Context()), redlatch.ErrUnreachable)
+			return pool.TryAcquire
 		},
-		"undone": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy) {
+		"undone": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy, _ acquire) acquire {
 			link.Harm(wire.Unheard, wire.First)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
 			check.Error(t, "TryAcquire", check.ErrorOf(pool.TryAcquire(ctx)), redlatch.ErrUnreachable)
 			link.Harm(wire.Unsent, wire.Every)
+			return pool.TryAcquire
+		},
+		"unheard": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy, first acquire) acquire {
+			slot, got := check.Value(first(t.Context())).OK(t), make(chan *redlatch.Slot, 1)
+			go func() { got <- check.Value(pool.Acquire(t.Context())).OK(t) }()
+			time.Sleep(time.Second)
+			link.Mute(true)
+			link.Harm(wire.Unsent, wire.Every)
+			locktest.Release(t, slot.Lease)
+			return func(context.Context) (*redlatch.Slot, error) {
+				select {
+				case slot := <-got:
+					return slot, nil
+				default:
+					return nil, redlatch.ErrTaken
+				}
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			memory.Run(t, func(t *testing.T, s *memory.Server) {
-				link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
-				pool := wire.Wrap(t, link, redlatch.Options{}).SlotPool("p", 1, redlatch.SlotOptions{Quarantine: time.Hour})
-				leave(t, pool, link)
+				link, o := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}, redlatch.SlotOptions{Quarantine: time.Hour}
+				pool := wire.Wrap(t, link, redlatch.Options{}).SlotPool("p", 1, o)
+				acquire := leave(t, pool, link, s.Client(t, redlatch.Options{}).SlotPool("p", 1, o).TryAcquire)
 				time.Sleep(2 * time.Minute)
+				link.Mute(false)
 				link.Harm(wire.Unsent, wire.None)
 				time.Sleep(10 * time.Second)
-				locktest.Release(t, check.Value(pool.TryAcquire(t.Context())).OK(t).Lease)
+				locktest.Release(t, check.Value(acquire(t.Context())).OK(t).Lease)
 			})
 		})
 	}

@@ -135,6 +135,10 @@ func TestAttempt(t *testing.T) {
 			ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside)}, renews: gone,
 			want: []error{fault.ErrUnreachable}, told: "attempt failed", after: 200 * time.Millisecond, asked: 1,
 		},
+		"over, and its slot at rest": {
+			kind: script.SlotPool, ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside)}, renews: gone,
+			want: []error{fault.ErrUnreachable}, told: "attempt failed", after: 200 * time.Millisecond, asked: 1, undone: true,
+		},
 		"waits: free":             {wait: true, acquires: []answers.Says{inside}, told: "attempt granted", asked: 1},
 		"waits for its turn":      {wait: true, acquires: []answers.Says{taken}, polls: []answers.Says{granted}, told: "attempt wait granted", after: heartbeat, asked: 2},
 		"waits for too long":      {wait: true, limit: 2 * time.Second, acquires: []answers.Says{taken}, polls: []answers.Says{granted}, want: []error{fault.ErrTaken, context.DeadlineExceeded}, told: "attempt wait failed", after: 2 * time.Second, asked: 2, undone: true},
@@ -174,6 +178,9 @@ func TestAttempt(t *testing.T) {
 				var told []string
 				e, on := client(t, s, &told)
 				on.TTL, on.Kind = cmp.Or(c.ttl, on.TTL), cmp.Or(c.kind, on.Kind)
+				if c.kind != nil {
+					on.Extra = time.Hour
+				}
 				ctx, cancel := context.WithCancel(t.Context())
 				if c.limit > 0 {
 					ctx, cancel = context.WithTimeout(t.Context(), c.limit)

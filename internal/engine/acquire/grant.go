@@ -107,7 +107,7 @@ func (a *attempt) mayBeAnother(g *lock.Grant) bool { return g.Resent && g.Left(a
 // returnGrant has a grant that did not become a lease released in the background.
 func (a *attempt) returnGrant(g lock.Grant) {
 	switch {
-	case g.Gone && !g.Resent && a.Kind.Name != script.Job.Name: // nothing is left of it in Redis, or on its way there
+	case g.Gone && !g.Resent && a.Extra == 0: // nothing is left of it in Redis, or on its way there
 	case g.Adopted:
 		a.by.Undo.ReleaseAdopted(a.Lock, a.owner)
 	default:

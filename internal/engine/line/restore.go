@@ -11,8 +11,8 @@ import (
 // while it did not listen. The waiter takes a new owner, since the old one may have been inside and
 // run out. A late grant of the old one must not count any more. The caller holds ln.mu.
 func (ln *Line) restoreLocked(w *Waiter) {
-	if w.resent {
-		ln.Undo.Abandon(w.lock, w.owner, w.ticket) // a request for its place may still arrive
+	if w.resent || w.lock.Rest() > 0 { // a request may still arrive; a slot that it was given may be at rest
+		ln.Undo.Abandon(w.lock, w.owner, w.ticket)
 		w.resent = false
 	}
 	delete(ln.byOwner, w.owner)
