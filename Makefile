@@ -41,9 +41,7 @@ web:
 ## lint: formatting, vet, staticcheck, leases that are not released, prose, measures, tidy modules, and that the root module needs rueidis only
 lint: bin/staticcheck bin/gofumpt bin/redlatchvet bin/house
 	@out=$$(bin/gofumpt -l $(MODULES)); [ -z "$$out" ] || { echo "not formatted (bin/gofumpt -w .):"; echo "$$out"; exit 1; }
-	@$(GO) vet $(MODULES:%=%/...)
-	@bin/staticcheck -checks all,-ST1000 $(MODULES:%=%/...)
-	@$(GO) vet -vettool=$(CURDIR)/bin/redlatchvet $(MODULES:%=%/...)
+	@scripts/vet.sh '$(UNRACED)' $(MODULES)
 	@scripts/deps.sh
 	@scripts/prose.sh
 	@bin/house
