@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +90,53 @@ const (
 	sharded  = "no client of a world has sharded channels"
 )
 
+// seldom says which of the oldest 280 mutants the simulation did not find in 140 worlds, though nothing
+// keeps it from them, and what a world would have to bring about.
+var seldom = map[string][]string{
+	"a request at one node of a quorum has to meet one of another attempt, in one order": {
+		"node that gave another slot and counts for an adoption",
+		"detached lease that is cleaned up",
+		"vote that is heard of before the release that it came after",
+		"vote for another slot that arrives after the release",
+		"own late request that seems to be another holder",
+		"slot that counts for another",
+		"token that is written back where somebody else is inside",
+		"nodes that count as silent though nobody waited for them",
+		"round that was cut short and tells more than the one before",
+		"quorum that is unreachable after one round",
+	},
+	"goroutines of one client have to be in one state at one moment": {
+		"waiter behind another that is in no cycle",
+		"lease that is over and keeps others waiting",
+		"detached lease whose group waits for it",
+		"outage of one that ran out of time",
+		"outage of one that ran out of time in a try",
+		"lease passed on that is not extended in between",
+		"length of a lease that goes to the next goroutine",
+	},
+	"no reply differs, and what Redis keeps expires (docs/vectors show it)": {
+		"writer that is dead and stays",
+		"clients that are remembered for as long as others wait",
+		"look that ends a lease without an expiry",
+	},
+	"two locks have to be taken by force within one extend": {
+		"forced release that seems to be an accident",
+		"word of a forced release that hides the one before",
+	},
+	"an owner has to come in past its own entry in line":     {"entry in line whose owner is inside, and that waits"},
+	"a request for a place has to be sent again in mid-line": {"resent acquire that takes another place"},
+}
+
+// whyMissed returns why a mutant was missed the last time; "" if it was not.
+func whyMissed(name string) string {
+	for why, names := range seldom {
+		if slices.Contains(names, name) {
+			return why
+		}
+	}
+	return ""
+}
+
 // TestMutantsBuild: a mutant that does not build would be one that every test finds.
 func TestMutantsBuild(t *testing.T) {
 	t.Parallel()
@@ -151,7 +199,7 @@ func TestMutantsAreSimulated(t *testing.T) {
 		if verdicts.all[m.name] {
 			found++
 		} else if verdicts.has(m.name) {
-			t.Logf("missed: %s: %s", m.file, m.name)
+			t.Logf("missed: %s: %s (%s)", m.file, m.name, cmp.Or(whyMissed(m.name), "found before"))
 		}
 	}
 	t.Logf("the simulation finds %d of %d mutants", found, len(chosen))

@@ -10,6 +10,10 @@
 // An attempt has one end. It is told as granted or failed, and what it may have left in Redis is
 // released in the background, even if a hook panics.
 //
+// How long a try may take: RequestTimeout (link/ask), and a third more for all of it (within in
+// grant.go); for a lock that another client keeps, askFor in linger.go; over a quorum, left in
+// contest.go.
+//
 //	acquirer.go  one acquisition, from its beginning to its end
 //	turns.go     goroutines of this client that pass a mutex on among themselves
 //	single.go    on one server: trying, waiting

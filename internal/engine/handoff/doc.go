@@ -30,7 +30,7 @@
 //
 // # The invariant
 //
-// From the first Join until the group ends, exactly one turn of the group is out. Exactly one of
+// From the first Join until the group ends, exactly one turn of the group is outstanding. Exactly one of
 // the four ways on happens to each turn:
 //
 //  1. attach: the lease that was acquired takes the turn along. That is the caller's own record,
@@ -42,7 +42,7 @@
 //     baton. In between, the turn is that of the caller of Pop. If Pop returns nil, the turn is
 //     still where it was, and goes on by 2.
 //
-// If none of them happened, the waiters would hang for ever. If two happened, two goroutines would
+// If none happened, the waiters would hang forever. If two happened, two goroutines would
 // share one grant, or both would ask Redis for it.
 //
 // A panic in the program's code is the one exception. The goroutine then does not know how far it

@@ -25,10 +25,12 @@ const (
 )
 
 // Event is what the client is told of an acquisition or of a lease. It is filled in where it happens, in
-// engine/acquire and engine/lease; what all have in common is in their two functions emit. A new field
+// engine/acquire and engine/lease; what all have in common is in their two functions emit, but for
+// acquire/reentry.go. A new field
 // also goes into the root's event.go (Event and its comment on which event has it, LogValue and tell),
-// into engine/recorder.go and record/journal if the journal has it, into redlatchprom and redlatchotel
-// if a metric has it, and into cmd/redlatch/internal/cli/talk/event.go if the JSON of the command has it.
+// into engine/recorder.go and record/journal if the journal has it (the root's journal.go, journal.lua,
+// and cli/report/json.go of the command, too), into redlatchprom and redlatchotel if a metric or a span
+// has it, and into cmd/redlatch/internal/cli/talk/event.go if the JSON of the command has it.
 type Event struct {
 	What      What
 	ID        uint64 // of the acquisition

@@ -58,7 +58,7 @@
 //
 // # If too many forgot
 //
-// If fewer than a majority of the other nodes vote, more was forgotten than a quorum stands, and
+// If fewer than a majority of the other nodes vote, more was lost than a quorum can tolerate, and
 // the largest token may be known to none of them. Then all nodes must answer, and their clocks
 // count as numbers: that of a new name is not below the clock of the node that gave it.
 //

@@ -1,5 +1,5 @@
 -- The line: what every kind shares about waiting and granting. See tickets.lua for the tickets in
--- it.
+-- it, and for head, the first that is alive. Their order is the score that acquire.lua gives.
 
 -- cold
 -- FORCED is a hash, in the scripts that are given it: last, the owner that lost the latch by force

@@ -304,23 +304,22 @@ func forcesOwn(a *player) {
 	lost := (*redlatch.LostError)(nil)
 	a.Wantf(!l.Held() && errors.As(l.Err(), &lost) && lost.Reason == redlatch.LossForced, "a lease that its own client took by force: %v, of %+v", l.Err(), info)
 	a.Wantf(errors.Is(context.Cause(l.Context()), redlatch.ErrNotHeld), "the context of a lease that is lost says %v", context.Cause(l.Context()))
-	if !a.OneIn(3) || !a.Harmless() {
+	if !a.Harmless() {
 		return
 	}
-	for range 140 {
-		l, err := p.Mutex(name).TryLock(a.Ctx)
-		if err != nil {
-			return
-		}
-		_, err = p.ForceRelease(a.Ctx, name, redlatch.ForceOptions{})
-		_ = l.Release(context.Background()) // which the force has done, but for an error
-		if err != nil {
-			return
-		}
-	}
+	s, notes := a.At("redlatch:"+name), "{redlatch:"+name+"}:forced"
 	a.Net.Call(func() {
-		n := a.At("redlatch:"+name).Do("HLEN", "{redlatch:"+name+"}:forced").Reply.Int
-		if n > 132 {
+		for i := range 140 { // as if it had been taken so often
+			s.Do("HSET", notes, fmt.Sprint("of rl-", i), "1\t")
+		}
+	})
+	if l, err = p.Mutex(name).TryLock(a.Ctx); err != nil {
+		return
+	}
+	_, err = p.ForceRelease(a.Ctx, name, redlatch.ForceOptions{})
+	drop(l)
+	a.Net.Call(func() {
+		if n := s.Do("HLEN", notes).Reply.Int; err == nil && n > 132 {
 			go a.Wantf(false, "%d notes of forced releases are kept", n)
 		}
 	})
