@@ -604,6 +604,34 @@ func TestThousandViewers(t *testing.T) {
 	})
 }
 
+// TestIdleStreamOverHTTP2: a stream that has nothing to send for longer than a viewer may take to read
+// lasts until the handler is closed, and ends whole. The server reset it when that time had passed.
+func TestIdleStreamOverHTTP2(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := made(t, canned{locks: func(time.Time) []redlatch.LockInfo { return nil }}, Options{Interval: 20 * time.Second})
+		to, plain := piped{make(chan net.Conn), make(chan struct{})}, new(http.Protocols)
+		plain.SetUnencryptedHTTP2(true)
+		server := &http.Server{Handler: h, Protocols: plain}
+		served := make(chan error)
+		go func() { served <- server.Serve(to) }()
+		client := &http.Transport{Protocols: plain, DialContext: func(context.Context, string, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			to.conns <- there
+			return here, nil
+		}}
+		begun := time.Now()
+		resp := check.Value(client.RoundTrip(httptest.NewRequest(http.MethodGet, "http://localhost/events?page_of=locks", nil))).OK(t)
+		time.AfterFunc(time.Minute, h.Close)
+		text, err := io.ReadAll(resp.Body)
+		check.That(t, err == nil && time.Since(begun) >= time.Minute, "over %s the stream ended after %v: %v", resp.Proto, time.Since(begun), err)
+		check.That(t, strings.Contains(string(text), "Nothing is locked"), "it told %q", text)
+		client.CloseIdleConnections()
+		check.OK(t, "Close", server.Close())
+		<-served
+	})
+}
+
 // TestHostileTexts has markup and control characters in each text that programs choose: names,
 // hosts, values, labels, and what the record tells. Pages and events show them as data.
 func TestHostileTexts(t *testing.T) {

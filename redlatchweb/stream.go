@@ -65,7 +65,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-h.closing.Done():
-			// For the end of the stream, which the server sends. The deadline of what was sent last may have passed.
+			// For the end of the stream, which the server sends.
 			_ = s.control.SetWriteDeadline(time.Now().Add(s.patience))
 			return
 		}
@@ -123,7 +123,11 @@ func (s *stream) send(text []byte) error {
 	if _, err := s.w.Write(text); err != nil {
 		return err
 	}
-	return s.control.Flush()
+	if err := s.control.Flush(); err != nil {
+		return err
+	}
+	_ = s.control.SetWriteDeadline(time.Time{}) // over HTTP/2 it would end the stream, though there is nothing to send
+	return nil
 }
 
 // event writes one event. Every line of its data begins with "data: ". To a browser a line ends at

@@ -103,6 +103,8 @@ var mutants = []mutant{
 	breaks("ticket that stays when its waiter is refused", "internal/engine/acquire/single.go",
 		"its ticket may still be in line\n				continue", "its ticket may still be in line\n				over = true\n				return nil, err",
 		"TestNameThatIsNoLockAnyMore"),
+	breaks("idle stream over HTTP/2 that its deadline ends", "redlatchweb/stream.go",
+		"	_ = s.control.SetWriteDeadline(time.Time{}) //", "	//", "TestIdleStreamOverHTTP2"),
 	breaks("page that shows nothing while the first look is under way", "redlatchweb/handler.go",
 		"if known && in ==", "if (known || true) && in ==", "TestFirstPageAfterThatOfALock"),
 	breaks("late vote of an earlier round that takes a slot away", "internal/protocol/script/lua/vote.lua",
