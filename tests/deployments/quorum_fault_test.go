@@ -290,6 +290,37 @@ func TestQuorumLeasesOutliveNodes(t *testing.T) {
 	}
 }
 
+// TestQuorumMendsARunTwice: a node that another contender had before it takes in the run of a job, and
+// has counted further for both. It is cut off for longer than the lease lasts there, and has the window.
+// After that it takes the run in again. It refused, as it had counted further.
+func TestQuorumMendsARunTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, conns := memory.Nodes(t, 3)
+		dies, cut := &wire.Lossy{Conn: conns[1], Hits: wire.None}, &wire.Lossy{Conn: conns[2], Hits: wire.None}
+		c := wire.WrapQuorum(t, []conn.Conn{conns[0], dies, cut}, redlatch.Options{})
+		job := func(name string) *redlatch.Job { return c.Job(name, redlatch.JobOptions{Window: time.Hour}) }
+		check.That(t, help.RunJob(t, job("first"), nil), "there was no run") // the nodes vote
+		kind, set := script.Job.Quorum(), check.Value(keys.Of("redlatch:", "a")).OK(t)
+		set.Epoch = keys.Epoch("redlatch:", kind.Name)
+		vote := script.Ballot{Owner: "rl-another-1", TTL: help.Lasting, Param: "3600000", Bound: help.Lasting, FenceTTL: help.Lasting}
+		got := check.Value(script.ParseVote(conns[2].Eval(t.Context(), kind.Vote(set, vote))[0].Reply)).OK(t)
+		check.Must(t, got.Inside, "another contender has not got the vote of the last node: %v", got)
+		check.That(t, check.Value(job("a").Do(t.Context(), func(_ context.Context, l *redlatch.Lease) error {
+			check.Nil(t, "leave", conns[2].Eval(t.Context(), kind.Release(set, vote.Owner, "", false, help.Lasting))[0].Err)
+			time.Sleep(time.Minute)
+			cut.Harm(wire.Unsent, wire.Every)
+			time.Sleep(2 * time.Minute)
+			cut.Harm(wire.Unsent, wire.None)
+			time.Sleep(time.Minute)
+			dies.Harm(wire.Unsent, wire.Every)
+			time.Sleep(2 * time.Minute)
+			check.That(t, l.Held(), "the lease was lost with one node: %v", l.Err())
+			return nil
+		})).OK(t), "there was no run")
+	})
+}
+
 // TestQuorumManyContenders: fifty at once, of which each gets the lock, in a number of requests
 // that stays bounded.
 func TestQuorumManyContenders(t *testing.T) {

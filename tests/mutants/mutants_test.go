@@ -803,6 +803,8 @@ var mutants = []mutant{
 		"if tonumber(redis.call('GET', FENCE) or 0) > math.max(token, tonumber(ARGV[8])) then return {0} end", "", "TestVectors$"),
 	breaks("node that tells how far it has counted while another owner is inside", "internal/protocol/script/lua/confirm.lua",
 		"or remaining() == -2\n", "or true\n", "TestVectors$"),
+	breaks("node that does not tell how far it has counted in the owner's own window", "internal/protocol/script/lua/confirm.lua",
+		"KIND == 'job' and closed_by(ARGV[1])", "false", "TestQuorumMendsARunTwice|TestVectors$"),
 	breaks("node of a slot pool that takes in one lease of several", "internal/protocol/script/lua/confirm.lua",
 		"KIND == 'slotpool' and vacant(ARGV[1], ARGV[3]) or ", "", "TestQuorumLeasesOutliveNodes|TestVectors$"),
 	breaks("node that tells how far it has counted while another owner has the slot", "internal/protocol/script/lua/slotpool.lua",

@@ -634,6 +634,8 @@ func windowSteps(q *script.Kind, set keys.Set, ballot func(client, param string)
 		set.State():                    vector.Of("zset", []any{[]any{"job\t", "-1"}, []any{"window", "${ms:9000}"}}, 9_000),
 		set.List(keys.InsideSuffix)[4]: vector.Of("hash", []any{[]any{"window", a}}, 9_000),
 	}
+	counted := maps.Clone(window)
+	counted[set.Fence()] = vector.Of("string", "9000000000000009", 60_000)
 	return []vectorStep{
 		{name: "vote for a run whose window ends before its lease", call: q.Vote(set, ballot("A", "9000")), before: votes},
 		{name: "adopt that run", call: q.Adopt(set, a, script.Owner("A", 2), vectorTTL, "", vectorTTL)},
@@ -641,6 +643,8 @@ func windowSteps(q *script.Kind, set keys.Set, ballot func(client, param string)
 		{name: "vote in the window of a run that may never have begun", call: q.Vote(set, b), before: window},
 		{name: "mend in the window of another", call: q.Mend(set, b, 9_000_000_000_000_003, "", 0)},
 		{name: "mend in its own window", call: q.Mend(set, ballot("A", "9000"), 9_000_000_000_000_003, "", 0)},
+		{name: "confirm in its own window", call: q.Renew(set, a, vectorTTL, ""), before: counted},
+		{name: "confirm in the window of another", call: q.Renew(set, b.Owner, vectorTTL, "")},
 	}
 }
 

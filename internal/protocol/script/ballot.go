@@ -73,8 +73,8 @@ func (k *Kind) Raise(set keys.Set, owner string, ttl time.Duration, token int64,
 	}}
 }
 
-// Counted returns how far a node of a quorum had counted that did not confirm a lease, if no owner
-// was inside there; else 0. r is its reply to the call of Renew.
+// Counted returns how far a node of a quorum had counted that did not confirm a lease, if no other owner
+// has its place there; else 0. r is its reply to the call of Renew.
 func Counted(r conn.Reply) int64 { return max(-r.Int, 0) }
 
 // Mend is the call of mend.lua. The ballot says what for vote.lua; token and detail are what the

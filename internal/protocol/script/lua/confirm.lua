@@ -9,5 +9,6 @@
 
 -- cold
 if extend(ARGV[1], tonumber(ARGV[2])) and agrees(ARGV[1], ARGV[3]) then return 1 end
-local free = KIND == 'slotpool' and vacant(ARGV[1], ARGV[3]) or remaining() == -2
+local free = KIND == 'slotpool' and vacant(ARGV[1], ARGV[3]) or KIND == 'job' and closed_by(ARGV[1])
+  or remaining() == -2
 return free and -(redis.call('GET', FENCE) or 0) or 0

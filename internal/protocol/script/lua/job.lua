@@ -58,6 +58,11 @@ local function join()
   return false
 end
 
+-- closed_by reports whether the window is that of this owner. Then no other has been inside since.
+local function closed_by(owner)
+  return redis.call('HGET', INSIDE, 'window') == owner
+end
+
 -- The window is the successor's from now on: see mend.lua.
 local rename_hold = rename
 local function rename(owner, successor)
