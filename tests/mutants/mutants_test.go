@@ -832,6 +832,8 @@ var mutants = []mutant{
 		"TestQuorumLeasesOutliveNodes|TestVectors$"),
 	breaks("window that begins anew at a node which takes the run in", "internal/engine/lease/votes.go",
 		"on.Extra-age+lock.Drift(age)", "on.Extra+0*(age+lock.Drift(age))", "TestQuorumLeasesOutliveNodes"),
+	breaks("window that a wall clock which is set forward opens early", "internal/engine/lease/votes.go",
+		"k.Now().Time().Sub(l.acquired.Time())", "k.Now().Since(l.acquired)", "TestMendKeepsTheWindow"),
 	breaks("majority of two in five", "internal/link/quorum/conn.go",
 		"return len(q.nodes)/2 + 1", "return len(q.nodes) / 2", "TestQuorumMajorityIsKilled"),
 	breaks("leases that nodes are not told of again", "internal/engine/lease/watchdog.go",

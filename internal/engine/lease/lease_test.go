@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -817,5 +818,29 @@ func TestSuspendThatALeaseOutlasts(t *testing.T) {
 		check.That(t, isDone(other.Context()) || other.Held(), "the context of a lease that has ended goes on")
 		time.Sleep(10 * time.Minute)
 		check.That(t, renewed.Held(), "it is lost after a suspend of less than its time")
+	})
+}
+
+// TestMendKeepsTheWindow: a wall clock that is set forward while a run of a job is held does not open its
+// window early at a node that takes the run in again.
+func TestMendKeepsTheWindow(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		set, err := keys.Of("p:", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		on := &lock.Lock{Subject: ask.Subject{Kind: script.Job.Quorum(), Name: "a", Keys: set}, Extra: time.Hour, Terms: minute, FenceTTL: time.Hour}
+		l := h.Begin(on, 1, t.Context(), lock.Grant{Owner: "rl-x-a", Token: 7, Sent: clock.Now(), TTL: time.Minute}, clock.Now())
+		h.slept.Store(int64(30 * time.Second))
+		h.server.Now(func(context.Context, string, conn.Call) conn.Result { return conn.Result{} })
+		l.mend(0)
+		h.server.Now(answers.Yes)
+		mends := h.server.Asked("mend")
+		if len(mends) != 1 {
+			t.Fatalf("%d mends, want 1", len(mends))
+		}
+		if ms, _ := strconv.Atoi(mends[0].Args[3]); ms < int(time.Hour.Milliseconds()) {
+			t.Errorf("the window ends in %d ms at that node, and the run has just begun", ms)
+		}
 	})
 }

@@ -110,7 +110,8 @@ func (l *Lease) mend(node int) {
 		slot, _ := strconv.ParseInt(l.detail, 10, 64)
 		param = script.From(param, slot)
 	case script.Job.Name: // whose window began with the run
-		age := k.Now().Since(l.acquired)
+		// It is tempting to use Since. But a wall clock that was set forward would open the window early.
+		age := k.Now().Time().Sub(l.acquired.Time())
 		param = strconv.FormatInt(max(on.Extra-age+lock.Drift(age), 0).Milliseconds(), 10)
 	}
 	r := to.Eval(ctx, on.Kind.Mend(on.Keys, script.Ballot{
