@@ -224,7 +224,8 @@ func TestQuorumMendsAFreshLease(t *testing.T) {
 // longer than the leases last and has what they leave: slots at rest, the window of a run. Each
 // takes all leases in again, so none is lost. A node took in one lease of those on a slot pool, and
 // none while a slot was at rest there, or the window of its run was closed. So a request to adopt that
-// was lost at one node cost the others a slot or a run.
+// was lost at one node cost the others a slot or a run. Nor did a pool that has become smaller take in
+// a slot beyond its size.
 func TestQuorumLeasesOutliveNodes(t *testing.T) {
 	t.Parallel()
 	for _, adopted := range []bool{false, true} {
@@ -248,6 +249,7 @@ func TestQuorumLeasesOutliveNodes(t *testing.T) {
 					for range 8 {
 						held = append(held, check.Value(pool.Acquire(t.Context())).OK(t).Lease)
 					}
+					check.Nil(t, "Resize", check.ErrorOf(pool.Resize(t.Context(), 5))) // holders keep their slots
 					start := time.Now()
 					check.That(t, check.Value(job.Do(t.Context(), func(_ context.Context, l *redlatch.Lease) error {
 						held = append(held, l)

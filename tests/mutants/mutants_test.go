@@ -823,6 +823,8 @@ var mutants = []mutant{
 		"until := max(l.lock.TTL+l.lock.Rest(), ", "until := max(l.lock.TTL, ", "TestSlotLeftInAnOutage"),
 	breaks("run or slot of an attempt that is given up when its lease is over", "internal/engine/lock/undo.go",
 		"max(l.TTL+l.Extra, u.LiveFor) }", "max(l.TTL, u.LiveFor) }", "TestSlotLeftInAnOutage|TestWindowOfARunThatNeverBegan"),
+	breaks("pool that became smaller and does not take in a lease beyond its size", "internal/protocol/script/lua/slotpool.lua",
+		"slot >= n and not (waited and slot == from)", "slot >= n", "TestQuorumLeasesOutliveNodes|TestVectors$"),
 	breaks("pool that was resized and takes in no lease", "internal/protocol/script/lua/mend.lua",
 		"admit(owner, ttl, ARGV[4], true)", "admit(owner, ttl, ARGV[4])", "TestVectors$"),
 	breaks("node of a quorum that is not asked again for an adoption", "internal/engine/acquire/adopt.go",

@@ -623,6 +623,7 @@ func slotSteps(q *script.Kind, set keys.Set, ballot func(client, param string) s
 		{name: "confirm where another has the slot", call: q.Renew(set, a, vectorTTL, "1")},
 		{name: "mend where its own slot is at rest, beside another, and the pool was resized", call: mend},
 		{name: "confirm where others have other slots", call: q.Renew(set, script.Owner("C", 1), vectorTTL, "2")},
+		{name: "mend of a slot beyond the size that the pool has now", call: q.Mend(set, ballot("A", "8:30000:5:"), 9_000_000_000_000_003, "5", 9_000_000_000_000_009), before: all},
 	}
 }
 

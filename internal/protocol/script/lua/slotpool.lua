@@ -68,9 +68,10 @@ local function admit(owner, ttl, param, waited)
   else
     create('slotpool', n)
   end
-  n = tonumber(size or n)
-  local slot = choose(instance, tonumber(from), n)
-  if slot >= n then return false end
+  n, from = tonumber(size or n), tonumber(from)
+  local slot = choose(instance, from, n)
+  -- mend lets an owner in that had its slot before the pool became smaller.
+  if slot >= n and not (waited and slot == from) then return false end
   redis.call('SETBIT', BITS, slot, 1)
   undo = function()
     redis.call('ZREM', K, owner)
