@@ -424,8 +424,9 @@ func TestEveryKindLeavesNothingForEver(t *testing.T) {
 }
 
 // TestSlotLeftInAnOutage: a slot is released, or one that was given to an attempt that is over or does
-// not hear of it, and no request arrives until the lease is over. No holder has vanished, so the slot
-// does not rest: it rested for as long as one whose holder may still be at work.
+// not hear of it, or to the process that a lease was to go to, and no request arrives until the lease is
+// over. No holder has vanished, so the slot does not rest: it rested for as long as one whose holder may
+// still be at work.
 func TestSlotLeftInAnOutage(t *testing.T) {
 	t.Parallel()
 	type acquire = func(context.Context) (*redlatch.Slot, error)
@@ -441,6 +442,16 @@ func TestSlotLeftInAnOutage(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
 			check.Error(t, "TryAcquire", check.ErrorOf(pool.TryAcquire(ctx)), redlatch.ErrUnreachable)
+			link.Harm(wire.Unsent, wire.Every)
+			return pool.TryAcquire
+		},
+		"detached": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy, _ acquire) acquire {
+			link.Harm(wire.Unheard, wire.First) // so that it gets another owner
+			slot := check.Value(pool.TryAcquire(t.Context())).OK(t)
+			link.Harm(wire.Unheard, wire.Second) // after an extend
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			check.Error(t, "Detach", check.ErrorOf(slot.Detach(ctx)), redlatch.ErrUnreachable)
 			link.Harm(wire.Unsent, wire.Every)
 			return pool.TryAcquire
 		},

@@ -817,6 +817,8 @@ var mutants = []mutant{
 		"a.Extra == 0: // nothing", "a.Kind.Name != script.Job.Name: // nothing", "TestAttempt$"),
 	breaks("slot that a waiter did not hear of, and waits for", "internal/engine/line/restore.go",
 		" || w.lock.Rest() > 0 {", " {", "TestSlotLeftInAnOutage"),
+	breaks("slot that a detach left, and that rests", "internal/engine/lease/detach.go",
+		"max(ttl+rest, k.LiveFor)", "max(ttl, k.LiveFor)", "TestSlotLeftInAnOutage"),
 	breaks("slot at rest that is opened by force", "internal/protocol/script/lua/force.lua",
 		"leave(ARGV[2])", "leave(ARGV[2], '')", "TestVectors$"),
 	breaks("release of a slot that is given up when its lease is over", "internal/engine/lease/lease.go",

@@ -46,10 +46,12 @@ func (l *Lease) Detach(ctx context.Context) error {
 	return err
 }
 
-// undoHeir releases in the background what was entered for another process.
+// undoHeir releases in the background what was entered for another process. The caller holds l.mu, but for
+// an entry of a reentrant mutex. If the lease is lost, its slot rests: the program may still be at work.
 func (l *Lease) undoHeir(owner string, ttl time.Duration) {
-	k := l.keeper
-	k.Cleanup.Add(0, l.lock.Release(owner, "", true, k.Listener.Sharded()), 0, max(ttl, k.LiveFor))
+	k, rest := l.keeper, l.lock.Rest()
+	call := k.releasing(l.lock, owner, "", l.token, true, rest > 0 && l.state == lost)
+	k.Cleanup.Add(0, call, 0, max(ttl+rest, k.LiveFor))
 }
 
 // rename gives a lease whose acquisition was sent twice another owner, which no request lets in. A late

@@ -421,7 +421,7 @@ func (l *Lease) undoLateLocked(node int, after time.Duration) {
 // undoAtLocked releases the lease in the background at one node of a quorum, which has answered all
 // its requests. The caller holds l.mu.
 func (l *Lease) undoAtLocked(node int) {
-	l.keeper.Cleanup.AddAnswered(node, l.releasing(""), max(l.lock.TTL, l.longest, l.keeper.LiveFor), nil)
+	l.keeper.Cleanup.AddAnswered(node, l.releasing(""), max(l.lock.TTL+l.lock.Rest(), l.longest, l.keeper.LiveFor), nil)
 }
 
 // MarkResent notes that a request got no answer, and may arrive after the end of the lease. If the
