@@ -83,7 +83,8 @@ func (q *Queue) AddAnswered(node int, call conn.Call, keep time.Duration, done f
 	q.add(&release{node: node, call: call, done: done}, 0, keep)
 }
 
-// AddOnce is Add for a ticket whose requests were all answered: any answer is the last one needed.
+// AddOnce is Add for a ticket whose requests were all answered, or for an adoption that a node of a quorum
+// may have missed: any answer is the last one needed.
 func (q *Queue) AddOnce(node int, call conn.Call, keep time.Duration) {
 	q.add(&release{node: node, call: call, once: true}, 0, keep)
 }
