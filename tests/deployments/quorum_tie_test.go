@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -99,6 +100,38 @@ func TestQuorumOwnWindow(t *testing.T) {
 		for again, want := range []bool{true, false} {
 			ran := check.Value(run(t, c, "j", window)).OK(t)
 			check.Equal(t, ran, want, "run %d took place", again)
+		}
+	})
+}
+
+// TestQuorumSlotsInAnotherOrder: the slowest node has votes in another order than the others, and gives
+// slots to the wrong owners. Soon all nodes have all leases.
+func TestQuorumSlotsInAnotherOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const slots = 24
+		nodes, conns := memory.Nodes(t, 3)
+		conns[2] = wire.Through{Conn: conns[2], Make: func(over conn.Conn) func(context.Context, ...conn.Call) []conn.Result {
+			return func(ctx context.Context, calls ...conn.Call) []conn.Result {
+				time.Sleep(rand.N(20 * time.Millisecond))
+				return over.Eval(ctx, calls...)
+			}
+		}(conns[2])}
+		c := wire.WrapQuorum(t, conns, help.Sluggish())
+		var held []*redlatch.Slot
+		for game := range 8 {
+			pool := c.SlotPool(fmt.Sprint("p", game), slots, redlatch.SlotOptions{})
+			for range slots {
+				held = append(held, check.Value(pool.Acquire(t.Context())).OK(t))
+			}
+			time.Sleep(3 * time.Second)
+		}
+		for _, l := range held {
+			slot := check.Value(l.ID()).OK(t)
+			for i, node := range nodes {
+				got := node.Do("HGET", help.InsideKey(l.Name()), l.Owner())
+				check.That(t, strings.HasSuffix(got, fmt.Sprintf("\t%d", slot)), "the node %d has %q of the slot %d", i, got, slot)
+			}
 		}
 	})
 }

@@ -759,6 +759,8 @@ var mutants = []mutant{
 		"		if got == nil {\n", "		if got == nil && err != nil {\n", "TestHookPanicsOnTheWay"),
 	breaks("waiter that a panic leaves behind", "internal/engine/acquire/single.go",
 		"if !over {", "if !over && false {", "TestHookPanics|TestObserverPanics"),
+	breaks("slot that a node gave to another lease of the pool, and that stays lacking", "internal/engine/lease/votes.go",
+		"k.Now().Since(l.acquired) < swapped", "false", "TestQuorumSlotsInAnotherOrder"),
 	breaks("slot that counts for another", "internal/protocol/script/lua/confirm.lua",
 		" and agrees(ARGV[1], ARGV[3])", "", "TestVectors$"),
 	breaks("grants of a cluster that go to all its nodes", "internal/protocol/script/lua/line.lua",

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
@@ -117,7 +118,17 @@ func (l *Lease) mend(node int) {
 	r := to.Eval(ctx, on.Kind.Mend(on.Keys, script.Ballot{
 		Owner: l.owner, TTL: on.TTL, Param: param, Bound: on.TTL + on.Extra, FenceTTL: k.FenceTTL,
 	}, l.token, l.detail, script.Counted(said.Reply)))[0]
-	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {
+	inside, nonvoting := script.ParseMend(r.Reply)
+	switch {
+	case r.Err != nil || inside:
+	case nonvoting:
 		k.Restore(on)
+	case on.Kind.Name == script.SlotPool.Name && k.Now().Since(l.acquired) < swapped:
+		l.LackVotes()
 	}
 }
+
+// swapped is for how long a fresh lease on a slot tries again to be taken in. A node that had the votes for
+// two slots in another order gave each owner the slot of the other. Each leaves it with its own extend, and
+// the one that comes first finds its slot taken.
+const swapped = time.Second
