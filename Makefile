@@ -41,7 +41,9 @@ web:
 ## lint: formatting, vet, staticcheck, leases that are not released, prose, measures, tidy modules, and that the root module needs rueidis only
 lint: bin/staticcheck bin/gofumpt bin/redlatchvet bin/house
 	@out=$$(bin/gofumpt -l $(MODULES)); [ -z "$$out" ] || { echo "not formatted (bin/gofumpt -w .):"; echo "$$out"; exit 1; }
-	@scripts/vet.sh '$(UNRACED)' $(MODULES)
+	@$(GO) vet $(MODULES:%=%/...)
+	@bin/staticcheck -checks all,-ST1000 $(MODULES:%=%/...)
+	@$(GO) vet -vettool=$(CURDIR)/bin/redlatchvet $(MODULES:%=%/...)
 	@scripts/deps.sh
 	@scripts/prose.sh
 	@bin/house
