@@ -222,10 +222,10 @@ func TestQuorumMendsAFreshLease(t *testing.T) {
 
 // TestQuorumLeasesOutliveNodes: one node after the other loses all that it has, or is cut off for
 // longer than the leases last and has what they leave: slots at rest, the window of a run. Each
-// takes all leases in again, so none is lost. A node took in one lease of those on a slot pool, and
-// none while a slot was at rest there, or the window of its run was closed. So a request to adopt that
-// was lost at one node cost the others a slot or a run. Nor did a pool that has become smaller take in
-// a slot beyond its size.
+// takes all leases in again, so none is lost. Before, a node took in one lease of a slot pool alone.
+// It took in none while the holder's slot was at rest there, or the window of its run was closed. So
+// one lost request to adopt cost a slot or a run. A pool that had become smaller took in no slot
+// beyond its size.
 func TestQuorumLeasesOutliveNodes(t *testing.T) {
 	t.Parallel()
 	for _, adopted := range []bool{false, true} {
@@ -292,9 +292,9 @@ func TestQuorumLeasesOutliveNodes(t *testing.T) {
 	}
 }
 
-// TestQuorumMendsARunTwice: a node that another contender had before it takes in the run of a job, and
-// has counted further for both. It is cut off for longer than the lease lasts there, and has the window.
-// After that it takes the run in again. It refused, as it had counted further.
+// TestQuorumMendsARunTwice: a node votes for another contender first, and takes the run of a job in
+// later. It has counted for both. Then it is cut off until the lease has ended there, and only the
+// window is left. After that it takes the run in again. Before, it refused the run.
 func TestQuorumMendsARunTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

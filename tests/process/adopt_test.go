@@ -184,8 +184,8 @@ func TestDetachWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which the client releases
-// the owner once more when the lease is over. Over a quorum, one node has not answered when the client
+// TestDetachedLeaseIsNotCleanedUp: the reply to an acquisition was lost. For that the client releases
+// the owner once more when the lease has ended. Over a quorum, one node has not answered when the client
 // detaches the lease. Another node comes to the adoption after the release of the adopted lease.
 func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	t.Parallel()

@@ -158,9 +158,9 @@ func TestFirstComeFirstServed(t *testing.T) {
 	help.WantNothingLeft(t, s, "a")
 }
 
-// TestRelayPassesOn: ten goroutines of a process wait for a mutex, each for another time, as who makes
-// MaxWait from a deadline. It is acquired once for all of them, who have it in order, each with a larger
-// token; and no token is given again.
+// TestRelayPassesOn: ten goroutines of a process wait for a mutex, each with a MaxWait of its own, as
+// when a program computes it from a deadline. The client acquires the mutex once for all of them. They
+// have it in order, each with a larger token, and no token is given again.
 func TestRelayPassesOn(t *testing.T) {
 	t.Parallel()
 	const n = 10

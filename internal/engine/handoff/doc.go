@@ -30,8 +30,8 @@
 //
 // # The invariant
 //
-// From the first Join until the group ends, exactly one turn of the group is outstanding. Exactly one of
-// the four ways on happens to each turn:
+// From the first Join until the group ends, exactly one turn of the group is outstanding. Exactly one
+// of the four ways on happens to each turn:
 //
 //  1. attach: the lease that was acquired takes the turn along. That is the caller's own record,
 //     which the queue does not see.

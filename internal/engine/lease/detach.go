@@ -46,8 +46,9 @@ func (l *Lease) Detach(ctx context.Context) error {
 	return err
 }
 
-// undoHeir releases in the background what was entered for another process. The caller holds l.mu, but for
-// an entry of a reentrant mutex. If the lease is lost, its slot rests: the program may still be at work.
+// undoHeir releases in the background what was entered for another process. The caller holds l.mu,
+// unless it is for an entry of a reentrant mutex. If the lease is lost, its slot rests: the program
+// may still be at work.
 func (l *Lease) undoHeir(owner string, ttl time.Duration) {
 	k, rest := l.keeper, l.lock.Rest()
 	call := k.releasing(l.lock, owner, "", l.token, true, rest > 0 && l.state == lost)

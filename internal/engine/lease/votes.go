@@ -128,7 +128,7 @@ func (l *Lease) mend(node int) {
 	}
 }
 
-// swapped is for how long a fresh lease on a slot tries again to be taken in. A node that had the votes for
-// two slots in another order gave each owner the slot of the other. Each leaves it with its own extend, and
-// the one that comes first finds its slot taken.
+// swapped is for how long the holder of a fresh slot asks such a node again and again. A node that got
+// the requests of two holders in another order gave each the slot of the other. Each leaves it with its
+// own extend, so the holder that comes first finds its slot taken.
 const swapped = time.Second

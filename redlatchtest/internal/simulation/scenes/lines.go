@@ -285,7 +285,7 @@ func proclaimed(a *player) {
 	} else {
 		a.Wantf(!held, "Leader = %v", err)
 	}
-	if key := "redlatch:" + name; !a.Plan.Quorum() && a.OneIn(2) { // the client does not know that the term is over
+	if key := "redlatch:" + name; !a.Plan.Quorum() && a.OneIn(2) { // of which the client does not know
 		a.Net.Call(func() { a.At(key).Do("DEL", key) })
 	} else {
 		drop(term)

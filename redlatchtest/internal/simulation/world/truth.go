@@ -11,8 +11,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
-// What is in this file compares what a client believes with what the server knows, and asks who had
-// to come next in line. Only a simulation can: no time passes between two looks.
+// The checks in this file compare what a client believes with what the server knows, and find waiters
+// that were passed over. Only a simulation can do that: no time passes between two looks.
 
 // WantBacked checks that a lease which is held is in the server, or in most nodes of a quorum, and
 // ends there no earlier than the client believes. It is not asked where faults take the promise away.
