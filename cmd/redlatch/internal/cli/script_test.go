@@ -30,8 +30,9 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-// patience bounds every wait in a script. It only matters when something is broken.
-const patience = 30 * time.Second
+// patience bounds every wait in a script. It only matters when something is broken: verify works for
+// 21 seconds, and twice as long on a machine that is late with all.
+const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "redlatch" {
