@@ -20,7 +20,7 @@ tested() { # NOTE PACKAGES [FLAG...]
 	echo "== $note: compiling, after $(((SECONDS - start) / 60)) min"
 	go list "$@" -test -export -f '{{""}}' $packages >/dev/null 2>&1 || true # of what does not compile, go test tells
 	echo "== $note: testing, after $(((SECONDS - start) / 60)) min"
-	go test "$@" -vet=off -p 4 -parallel 8 -timeout 20m -json $packages |
+	go test "$@" -vet=off -p 4 -parallel 8 -timeout 10m -json $packages |
 		"$work/tally" -note "$note" -packages "$(wc -w <<<"$packages")" || status=1
 }
 

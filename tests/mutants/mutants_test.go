@@ -36,6 +36,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("Close that sends one batch of releases after the other", "internal/link/cleanup/queue.go",
+		"size = len(list)", "size = min(len(list), maxBatch)", "TestCloseOfManyTakesTheTimeOfOne"),
 	breaks("lock that too few nodes tell, and that is free by words", "inspect.go",
 		"if err != nil || p.Doubt != nil &&", "if err != nil || p.Doubt != p.Doubt &&", "TestLeaderWhomTooFewNodesTell"),
 	breaks("closed client that takes locks by force", "force.go",

@@ -154,7 +154,8 @@ func (q *Queue) Len() int {
 // Due implements [schedule.Owner].
 func (q *Queue) Due(clock.Reading) { q.running.Go(func() { q.flush(q.ctx, false) }) }
 
-// Close sends all releases once more, and returns when that is done. The schedule must have
+// Close sends all releases once more, and returns when that is done: all of a place in one pipeline,
+// since the time of one request is all that a client's Close has for them. The schedule must have
 // stopped, and Add must not be called any more.
 func (q *Queue) Close() {
 	q.running.Wait()
@@ -166,7 +167,11 @@ func (q *Queue) Close() {
 func (q *Queue) flush(ctx context.Context, all bool) {
 	var places sync.WaitGroup
 	for at, list := range q.byPlace(q.take(all)) {
-		places.Go(func() { q.flushPlace(ctx, q.nodes[at.node], list) })
+		size := maxBatch
+		if all {
+			size = len(list)
+		}
+		places.Go(func() { q.flushPlace(ctx, q.nodes[at.node], list, size) })
 	}
 	places.Wait()
 }
@@ -214,14 +219,14 @@ func (q *Queue) byPlace(list []*release) map[place][]*release {
 	return places
 }
 
-// flushPlace sends the releases of one place, over the connection to its node. Those that it has to
-// look at again are queued for a while later, however many are added until then: the request that
-// is to be undone takes that while to arrive. It grows while the node takes requests and is late with
-// all answers: the releases of many clients could keep it from catching up.
-func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []*release) {
+// flushPlace sends the releases of one place, so many in a batch, over the connection to its node.
+// Those that it has to look at again are queued for a while later, however many are added until then:
+// the request that is to be undone takes that while to arrive. It grows while the node takes requests
+// and is late with all answers: the releases of many clients could keep it from catching up.
+func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []*release, size int) {
 	var again, rest []*release
 	silent, late := false, false
-	for batch := range slices.Chunk(list, maxBatch) {
+	for batch := range slices.Chunk(list, size) {
 		if silent {
 			rest = append(rest, batch...)
 			continue

@@ -27,12 +27,14 @@ const (
 type node struct {
 	conn.Conn
 	answer func(n int) conn.Result // to the n-th release, from 0
+	takes  time.Duration           // to answer a pipeline
 
 	mu  sync.Mutex
 	got []string // the owners, in the order in which they came
 }
 
 func (n *node) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
+	time.Sleep(n.takes)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	results := make([]conn.Result, len(calls))
@@ -287,6 +289,21 @@ func TestCloseSendsAll(t *testing.T) {
 		q.Add(0, call("owner"), time.Hour, keep)
 		t.Cleanup(func() {
 			check.Equal(t, len(n.sent()), 1, "releases at Close")
+		})
+	}, n)
+}
+
+// TestCloseOfManyTakesTheTimeOfOne: a node that is slow to answer gets them together.
+func TestCloseOfManyTakesTheTimeOfOne(t *testing.T) {
+	n := &node{answer: func(int) conn.Result { return absent() }, takes: pause * 9 / 10}
+	start(t, func(t *testing.T, q *Queue) {
+		for i := range 10 * maxBatch {
+			q.Add(0, call(fmt.Sprint(i)), pause, keep)
+		}
+		began := time.Now()
+		t.Cleanup(func() {
+			check.Equal(t, time.Since(began), n.takes, "Close took")
+			check.Equal(t, len(n.sent()), 10*maxBatch, "releases")
 		})
 	}, n)
 }
