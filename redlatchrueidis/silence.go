@@ -17,9 +17,10 @@ import (
 // dialFunc is how rueidis has connections made.
 type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
 
-// silence closes connections that died without a word: a NAT that forgot them, a host without
-// power. Rueidis itself finds out by a ping, which takes twice the KeepAlive and the
-// ConnWriteTimeout, and sends all that is resent until then into the same hole.
+// silence closes connections of requests that died without a word: a NAT that forgot them, a host
+// without power. Rueidis itself finds out by a ping, which takes twice the KeepAlive and the
+// ConnWriteTimeout (link/dial), and sends all that is resent until then into the same hole. Of a
+// subscription only the ping finds out.
 //
 // A server that is slow looks the same, and then a new connection is no help. So there is one for
 // each address in a ConnWriteTimeout at most; and nothing is lost by it, since the requests that

@@ -5,20 +5,21 @@
 //	                  |                                                            v
 //	                  +-------------------------> run: try, then wait in line ----> begin --> a lease
 //	                  |                                                            ^
-//	                  +--> contest: rounds over all nodes of a quorum -------------+
+//	                  +--> quorum: rounds over all nodes of a quorum --------------+
 //
 // An attempt has one end. It is told as granted or failed, and what it may have left in Redis is
 // released in the background, even if a hook panics.
 //
 // How long a try may take: RequestTimeout (link/ask), and a third more for all of it (within in
 // grant.go); for a lock that another client keeps, askFor in linger.go; over a quorum, left in
-// contest.go.
+// quorum.go.
 //
 //	acquirer.go  one acquisition, from its beginning to its end
 //	turns.go     goroutines of this client that pass a mutex on among themselves
 //	single.go    on one server: trying, waiting
 //	linger.go    locks that this client keeps, and asking another client for one
-//	contest.go   rounds over a quorum
+//	quorum.go    rounds over all nodes of a quorum
+//	late.go      traces of a round at the nodes, and votes that come too late
 //	grant.go     from a grant to a lease, or back
 //	attempt.go   what is known of an acquisition on its way
 //	errors.go    its errors: taken, out of time (MaxWait), too late, a round lost; words: the root's latch.go

@@ -173,6 +173,6 @@ func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 		}
 	}
 	over = true
-	a.arrival = c.Line.Cancel(w)
+	a.arrival = c.Line.Cancel(w) // it gives back a grant that has come, and line/grants.go one that comes later
 	return nil, err
 }

@@ -15,8 +15,8 @@ import (
 // maxRounds is how often the nodes are asked for a slot before it counts as a tie.
 const maxRounds = 8
 
-// minLinger is how long a round waits at least to tell a latch that is held from a tie.
-const minLinger = 5 * time.Millisecond
+// minDwell is how long a round waits at least to tell a latch that is held from a tie.
+const minDwell = 5 * time.Millisecond
 
 // Contest asks the nodes of a quorum for their votes.
 type Contest struct {
@@ -87,7 +87,7 @@ func (c *Contest) count(ctx context.Context, k *script.Kind, set keys.Set, reque
 	select {
 	case <-t.clear:
 		if t.mayBeHeld() {
-			t.linger(ctx, max(minLinger, c.now().Since(t.Sent)))
+			t.dwell(ctx, max(minDwell, c.now().Since(t.Sent)))
 		}
 		t.stop()
 	case <-late.C:

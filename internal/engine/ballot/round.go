@@ -20,6 +20,8 @@ import (
 //	stopped       the tally is the attempt's; answers that come are put aside
 //	left          answers are counted again, and acted on: the background has it
 //
+// Late answers are acted on by acquire/late.go, and for a lease by lease/votes.go.
+//
 // Each answer is counted on the goroutine that brought it, so a round needs none of its own.
 type Round struct {
 	Tally
@@ -103,9 +105,9 @@ func (t *Round) mayBeHeld() bool {
 	return t.pending > 0 && t.MayBeHeld()
 }
 
-// linger waits until it is known whether one owner holds the latch, for d at most: a node may never
+// dwell waits until it is known whether one owner holds the latch, for d at most: a node may never
 // answer, and a tie is worth another try soon.
-func (t *Round) linger(ctx context.Context, d time.Duration) {
+func (t *Round) dwell(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

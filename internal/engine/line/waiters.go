@@ -203,8 +203,9 @@ func (p *poller) noteLocked(outage error) {
 	}
 }
 
-// Cancel takes a waiter that gives up out of the line, here and in Redis. If the lock is granted
-// to it in that moment, the grant is given back. It returns the place that the waiter had.
+// Cancel takes a waiter that gives up out of the line, here and in Redis. If the lock is granted to it
+// in that moment, the release that takes it out gives the grant back; Granted gives back a grant that
+// is told later. It returns the place that the waiter had.
 func (ln *Line) Cancel(w *Waiter) (arrival int64) {
 	now := ln.Now().Time()
 	owner, ticket, arrival := ln.markCanceled(w, now, now.Add(ln.LiveFor))

@@ -13,7 +13,17 @@ import (
 const LineTTL = time.Hour
 
 // Undo undoes in the background what an acquisition that failed or was canceled may have left
-// behind: see package internal/link/cleanup.
+// behind: see package internal/link/cleanup. An unused owner may be inside, in line, or on
+// its way in a request that got no answer. What is called for it:
+//
+//	an acquisition ends without a lease           Abandon
+//	a node of a quorum: a request got no answer   AbandonAt
+//	                    all were answered         LeaveAt; WithdrawAt for the ticket
+//	a grant comes after its waiter gave up        Abandon, by line/grants.go
+//	a lease: its release got no answer            Lease.undoLocked, which keeps a job's run
+//	         at a node of a quorum                Lease.undoLateLocked, or undoAtLocked if all were answered
+//	         a request got no answer              MarkResent and MarkLateAt, which undo it at its end
+//	an adoption ends without a lease              ReleaseAdopted, which keeps a job's run
 type Undo struct {
 	Queue   *cleanup.Queue
 	Nodes   int           // of a quorum; else 1

@@ -12,6 +12,9 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
+// The words of an outage: here for one request, in acquire/errors.go for waits and quorums (with
+// ballot/told.go), in link/dial for Open. "no answer from Redis" is fault.ErrUnreachable.
+
 // Failed wraps err with what was asked of which lock and server.
 func (a *Asker) Failed(s Subject, op string, err error) error { return a.FailedAt(s, a.conn, op, err) }
 

@@ -13,7 +13,9 @@
 // adapter can do that: internal/driver/trunk has the order of its requests.
 //
 // Nothing depends on a subscription but speed. Waiters ask Redis more often while it is not
-// connected.
+// connected. A connection that falls silent counts as connected until the adapter finds it dead, in
+// 15 s at most (conn.Conn): internal/link/dial sets the pings of rueidis, redlatchgoredis/subscribe.go
+// sends its own.
 package subscribe
 
 import (

@@ -2,7 +2,7 @@
 
 -- cold
 -- tell_forced remembers for ms that the latch was taken from an owner by force, and tells the
--- owner's client, which may listen to either channel. A message to the plain one goes to all nodes
+-- owner's client (Keeper.Revoked), which may listen to either channel. A message to the plain one goes to all nodes
 -- of a cluster.
 local function tell_forced(owner, text, ms, address, shard)
   local note = string.format('%.0f', now()) .. '\t' .. text

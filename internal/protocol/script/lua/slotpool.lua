@@ -78,7 +78,7 @@ local function admit(owner, ttl, param, waited)
     clear(slot)
     redis.pcall('HDEL', INSIDE, owner) -- last: it fails while the slot moves
   end
-  local token = insert(owner, ttl, slot, tonumber(rest))
+  local token = insert(owner, ttl, slot, tonumber(rest)) -- zset.lua adds the rest to the score
   remember_slot(instance, slot)
   return token, tostring(slot), redis.call('BITPOS', BITS, 0) < n
 end
