@@ -36,6 +36,10 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("burst over a quorum that no node can serve in time", "internal/engine/ballot/gate.go",
+		"MaxUnderWay = 256", "MaxUnderWay = 1 << 20", "TestQuorumBurst"),
+	breaks("waiter that gives up while nodes decide for others", "internal/engine/ballot/gate.go",
+		"if !waits || now == last {", "if !waits || now >= last {", "TestGate"),
 	breaks("Close that sends one batch of releases after the other", "internal/link/cleanup/queue.go",
 		"size = len(list)", "size = min(len(list), maxBatch)", "TestCloseOfManyTakesTheTimeOfOne"),
 	breaks("lock that too few nodes tell, and that is free by words", "inspect.go",

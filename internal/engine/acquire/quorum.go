@@ -48,15 +48,18 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Le
 		case n == 0:
 		case c.CheckOpen(ctx) != nil: // another round would tell less than the last
 			return nil, a.cutShort(ctx, h)
-		case a.left(wait) == 0:
+		case a.left() == 0:
 			return nil, a.tooLate(err)
 		default:
 			a.changeOwner()
 		}
+		if err := a.enter(ctx, h); err != nil {
+			return nil, err
+		}
 		var t ballot.Tally
 		var lease *lease.Lease
-		t, lease, err = a.round(ctx, h, a.left(wait))
-		over := c.Now().Since(a.start) >= c.Timeout
+		t, lease, err = a.round(ctx, h)
+		over := a.left() == 0
 		if a.learn(h, &t, err); wait && a.answered && lease == nil {
 			a.tellWait()
 			a.tellReach(a.outage(h, err))
@@ -66,7 +69,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Le
 			First: n == 0, Answered: a.answered, InLine: h.ticket != "", Full: h.full(&t, err),
 		})
 		if restore {
-			a.restore(ctx, wait)
+			a.restore(ctx)
 		}
 		switch next {
 		case ballot.Finish:
@@ -79,7 +82,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Le
 			}
 		case ballot.TryLater:
 			h.countTies(&t, wait)
-			ballot.Rest(ctx, c.Closing, h.try, c.Quorum.Majority(), min(a.patienceAfter(&t, h.ties), a.left(wait)))
+			ballot.Rest(ctx, c.Closing, h.try, c.Quorum.Majority(), min(a.patienceAfter(&t, h.ties), a.left()))
 		}
 	}
 }
@@ -89,16 +92,36 @@ const noBound = 24 * time.Hour
 
 // left returns for how long the attempt may send requests: until Options.RequestTimeout has passed,
 // but for a wait that was answered.
-func (a *attempt) left(wait bool) time.Duration {
-	if wait && a.answered {
+func (a *attempt) left() time.Duration {
+	if a.patient && a.answered {
 		return noBound
 	}
-	return max(a.by.Timeout-a.by.Now().Since(a.start), 0)
+	return max(a.by.Timeout-a.by.Now().Since(a.since), 0)
+}
+
+// enter waits until a round may begin: see ballot.Gate. For a waiter the time in which the nodes answer
+// others does not count.
+func (a *attempt) enter(ctx context.Context, h *quorumWaiter) error {
+	c := a.by
+	begins, decided := c.Contest.Enter(ctx, c.Closing.Done(), a.left(), a.patient)
+	switch {
+	case begins:
+		if decided && a.patient {
+			a.since = c.Now()
+		}
+		return nil
+	case c.CheckOpen(ctx) != nil:
+		return a.cutShort(ctx, h)
+	case h.last != nil:
+		return a.tooLate(h.last)
+	}
+	err := fmt.Errorf("%w in time: %d acquisitions of this client were under way before it", fault.ErrUnreachable, ballot.MaxUnderWay)
+	return c.Asker.Failed(a.Subject, "acquire", err)
 }
 
 // restore asks for the right to vote of the nodes that have none.
-func (a *attempt) restore(ctx context.Context, wait bool) {
-	ctx, cancel := context.WithTimeout(ctx, a.left(wait)+a.by.Timeout/3)
+func (a *attempt) restore(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, a.left()+a.by.Timeout/3)
 	defer cancel()
 	a.by.Restore(ctx, a.Lock)
 }
@@ -175,10 +198,9 @@ func (a *attempt) cutShort(ctx context.Context, h *quorumWaiter) error {
 }
 
 // round asks all nodes, and begins a lease if a majority lets the owner in. It returns the votes
-// that decided that. The answers that come later are left to the background. It sends requests for
-// that long.
-func (a *attempt) round(ctx context.Context, h *quorumWaiter, patience time.Duration) (ballot.Tally, *lease.Lease, error) {
-	votes, settle := a.vote(ctx, h, patience)
+// that decided that. The answers that come later are left to the background.
+func (a *attempt) round(ctx context.Context, h *quorumWaiter) (ballot.Tally, *lease.Lease, error) {
+	votes, settle := a.vote(ctx, h)
 	t := votes.Clone() // votes goes on counting, and belongs to the background from here on
 	owner, sent := a.owner, votes.Sent
 	var begun *lease.Lease
@@ -286,13 +308,14 @@ func (a *attempt) withdraw(h *quorumWaiter, hasLatch bool) {
 
 // vote asks all nodes, and returns when it is clear what comes of it. The caller calls settle when all
 // answers have come.
-func (a *attempt) vote(ctx context.Context, h *quorumWaiter, patience time.Duration) (t *ballot.Round, settle func()) {
+func (a *attempt) vote(ctx context.Context, h *quorumWaiter) (t *ballot.Round, settle func()) {
 	c := a.by
+	defer func() { c.Contest.Leave(t != nil && t.Clear()) }()
 	c.Presence.Announce()
 	t = c.Contest.Ask(ctx, a.Kind, a.Keys, script.Ballot{
 		Owner: a.owner, TTL: a.TTL, Param: a.Param, Bound: a.TTL + a.Extra, FenceTTL: c.FenceTTL,
 		Ticket: h.ticket, Address: c.Listener.Plain().Address(), LiveFor: c.LiveFor, Waited: c.Now().Since(a.start),
-	}, a.past, patience)
+	}, a.past, a.left())
 	if h.ticket == "" {
 		return t, func() {}
 	}

@@ -20,6 +20,7 @@ const minDwell = 5 * time.Millisecond
 
 // Contest asks the nodes of a quorum for their votes.
 type Contest struct {
+	*Gate
 	conn    *quorum.Conn
 	timeout time.Duration
 	now     clock.Clock
@@ -28,7 +29,7 @@ type Contest struct {
 // New returns a Contest. It waits for a third of the timeout for the votes of a round, or of the TTL
 // if that is shorter.
 func New(q *quorum.Conn, timeout time.Duration, now clock.Clock) *Contest {
-	return &Contest{q, timeout, now}
+	return &Contest{newGate(), q, timeout, now}
 }
 
 // Ask asks all nodes to let an owner in, and returns when it is clear what comes of it. Where a
