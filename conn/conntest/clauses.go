@@ -47,6 +47,7 @@ func RunAgain(t *testing.T, open OpenFunc) {
 		{"SubscribeDeliversInOrder", s.subscribeDeliversInOrder},
 		{"SubscribeMissesNothingAfterUp", s.subscribeMissesNothingAfterUp},
 		{"SubscribeSeveralAtOnce", s.subscribeSeveralAtOnce},
+		{"SubscribeAgainAtOnce", s.subscribeAgainAtOnce},
 		{"SubscribeLeavesNothingBehind", s.subscribeLeavesNothingBehind},
 		{"SubscribeReportsACutConnection", s.subscribeReportsACutConnection},
 		{"SubscribeReportsADeadServer", s.subscribeReportsADeadServer},

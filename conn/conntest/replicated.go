@@ -25,12 +25,13 @@ func (s suite) evalReplicatedCountsReplicas(t *testing.T) {
 	master, adapter := s.start(t, "--repl-diskless-sync-delay", "0")
 	c := replicated(t, adapter)
 	script := unseen(count.Text)
+	var replica *redistest.Server
 	for want := range 2 {
 		r, acks := c.EvalReplicated(within(t, patience), conn.Call{Script: script, Keys: []string{"k"}}, want, patience)
 		check.Must(t, r.Err == nil && r.Reply.Int == int64(want+1) && acks == want, "with %d replicas: %+v and %d acknowledgements, want %d and as many", want, r, acks, want+1)
 		if want == 0 {
 			host, port, _ := net.SplitHostPort(master.Addr())
-			replica := redistest.Start(t, "--replicaof", host, port)
+			replica = redistest.Start(t, "--replicaof", host, port)
 			replica.AwaitInfo("replication", "master_link_status:up")
 		}
 	}
@@ -38,6 +39,10 @@ func (s suite) evalReplicatedCountsReplicas(t *testing.T) {
 	check.That(t, r.Err == nil && acks == 1, "asking for one more than there is: %+v and %d acknowledgements, want one and no error", r, acks)
 	r, _ = c.EvalReplicated(within(t, patience), conn.Call{Script: conn.NewScript("bad", "return redis.call('LPUSH', KEYS[1], 'v')"), Keys: []string{"k"}}, 1, patience)
 	check.That(t, r.Err != nil, "of a script that fails: %+v, want its error", r)
+
+	replica.Pause()
+	r, acks = c.EvalReplicated(within(t, patience), conn.Call{Script: script, Keys: []string{"k"}}, 1, 50*time.Millisecond)
+	check.That(t, r.Err == nil && acks == 0, "with a replica that hangs: %+v and %d acknowledgements, want none: WAIT goes over the connection of the script", r, acks)
 }
 
 func (c cluster) evalReplicatedFindsTheNode(t *testing.T) {

@@ -126,9 +126,9 @@ func (s suite) subscribeDeliversInOrder(t *testing.T) {
 	// Bursts come from scripts, as grants do.
 	burst := conn.NewScript("burst", "for i = 0, ARGV[1] - 1 do redis.call('PUBLISH', KEYS[1], i) end")
 	for range 5 {
-		eval(t, c, conn.Call{Script: burst, Keys: []string{"channel"}, Args: []string{"100"}})
+		eval(t, c, conn.Call{Script: burst, Keys: []string{"channel"}, Args: []string{"2000"}})
 	}
-	l.want(slices.Repeat(numbers(100), 5)...)
+	l.want(slices.Repeat(numbers(2000), 5)...)
 	l.stop()
 	check.Error(t, "Subscribe", l.end(prompt), context.Canceled)
 }
@@ -183,6 +183,22 @@ func (s suite) subscribeEndsWithItsContext(t *testing.T) {
 		l.stop()
 		check.Error(t, "Subscribe", l.end(prompt), context.Canceled)
 	})
+}
+
+// subscribeAgainAtOnce has a subscription begin while one to the same channel ends: a Conn that has
+// one subscription for both must not end it under the new one.
+func (s suite) subscribeAgainAtOnce(t *testing.T) {
+	server, c := s.start(t)
+	l := heard(t, c.Subscribe, "channel")
+	for i := range 100 {
+		old := l
+		old.stop()
+		time.Sleep(time.Duration(i) * 5 * time.Microsecond) // to meet each moment of the end
+		l = heard(t, c.Subscribe, "channel")
+		_ = old.end(prompt)
+		server.Do("PUBLISH", "channel", strconv.Itoa(i))
+		l.want(strconv.Itoa(i))
+	}
 }
 
 // subscribeLeavesNothingBehind wants each ended subscription gone from the server, and its
