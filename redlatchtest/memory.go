@@ -1,6 +1,7 @@
 package redlatchtest
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 // replicas acknowledged. It is safe for concurrent use.
 type Memory struct {
 	t      testing.TB
+	addr   string
 	server *memory.Server
 	ended  chan struct{} // closed with the test
 
@@ -40,11 +42,13 @@ type Memory struct {
 const silence = 10 * time.Second
 
 // InMemory starts a server in memory, which ends with the test. In a bubble, call it inside, with
-// the bubble's own t.
+// the bubble's own t. Three of them, each by its [Memory.Conn], are a quorum for
+// [redlatch.NewQuorum].
 func InMemory(t testing.TB) *Memory {
 	t.Helper()
+	addr := addrFor(t)
 	m := &Memory{
-		t: t, server: memory.New("memory", time.Now), ended: make(chan struct{}), answers: make(chan struct{}),
+		t: t, addr: addr, server: memory.New(addr, time.Now), ended: make(chan struct{}), answers: make(chan struct{}),
 		clients: make(map[*redlatch.Client]*memoryConn), prefixes: []string{"redlatch:"},
 	}
 	close(m.answers)
@@ -52,12 +56,43 @@ func InMemory(t testing.TB) *Memory {
 	return m
 }
 
-// Client returns a client of the server that is closed when the test ends. Options that are refused
-// fail the test.
+// started is how many servers each test has started, by its name. A quorum has no address twice.
+var started struct {
+	sync.Mutex
+	by map[string]int
+}
+
+// addrFor returns the address of the next server of a test.
+func addrFor(t testing.TB) string {
+	started.Lock()
+	defer started.Unlock()
+	n := started.by[t.Name()] + 1
+	if n > 1 {
+		started.by[t.Name()] = n
+		return fmt.Sprintf("memory %d", n)
+	}
+	if started.by == nil {
+		started.by = make(map[string]int)
+	}
+	started.by[t.Name()] = n
+	t.Cleanup(func() {
+		started.Lock()
+		defer started.Unlock()
+		delete(started.by, t.Name())
+	})
+	return "memory"
+}
+
+// Client returns a client of the server that is closed when the test ends. It calls WrapConn, as
+// [redlatch.Open] does. Options that are refused fail the test.
 func (m *Memory) Client(t testing.TB, o redlatch.Options) *redlatch.Client {
 	t.Helper()
 	c := m.dial()
-	client, err := redlatch.New(c, o)
+	used := conn.Conn(c)
+	if o.WrapConn != nil {
+		used = o.WrapConn(c)
+	}
+	client, err := redlatch.New(used, o)
 	if err != nil {
 		t.Fatalf("redlatchtest: %v", err)
 	}

@@ -76,7 +76,7 @@ func (c *memoryConn) Scan(ctx context.Context, pattern string, each func(key str
 }
 
 // Target implements [conn.Conn].
-func (c *memoryConn) Target() conn.Target { return conn.Target{Addr: "memory", Pipelined: true} }
+func (c *memoryConn) Target() conn.Target { return conn.Target{Addr: c.memory.addr, Pipelined: true} }
 
 // Close implements [conn.Conn].
 func (c *memoryConn) Close() error {

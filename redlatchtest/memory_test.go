@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,4 +240,35 @@ func TestManyReadersThatAreKept(t *testing.T) {
 		l := check.Value(writer.RWMutex("a").TryLock(t.Context())).OK(t)
 		check.OK(t, "Release", l.Release(t.Context()))
 	})
+}
+
+// TestMemoriesAreAQuorum: three servers of a test carry a lock, and one that hangs or has lost its data
+// costs no lease.
+func TestMemoriesAreAQuorum(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes := []*redlatchtest.Memory{redlatchtest.InMemory(t), redlatchtest.InMemory(t), redlatchtest.InMemory(t)}
+		client := check.Value(redlatch.NewQuorum([]conn.Conn{nodes[0].Conn(), nodes[1].Conn(), nodes[2].Conn()}, redlatch.Options{})).OK(t)
+		defer client.Close()
+		lease := lock(t, client.Mutex("a"))
+		nodes[0].Hang()
+		time.Sleep(time.Minute)
+		nodes[0].Resume()
+		time.Sleep(time.Minute)
+		nodes[1].LoseEverything()
+		time.Sleep(time.Minute)
+		check.Nil(t, "Release", lease.Release(t.Context()))
+	})
+}
+
+// TestMemoryWrapsItsConnection: as Open does, so that a test can look at the options of a program.
+func TestMemoryWrapsItsConnection(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	client := redlatchtest.InMemory(t).Client(t, redlatch.Options{WrapConn: func(c conn.Conn) conn.Conn {
+		return conn.Observe(c, func(context.Context, conn.Request) { requests.Add(1) })
+	}})
+	check.OK(t, "Release", lock(t, client.Mutex("a")).Release(t.Context()))
+	check.OK(t, "Close", client.Close())
+	check.That(t, requests.Load() >= 2, "it tells of %d requests, want 2 at least", requests.Load())
 }
