@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fenceredis"
 )
 
@@ -50,7 +51,8 @@ type Generator struct {
 	claimed  int64      // ms up to which IDs may be made
 }
 
-// NewGenerator reads the mark of the slot's last holder.
+// NewGenerator reads the mark of the slot's last holder. The error matches redlatch.ErrNotHeld if
+// the slot is lost.
 func NewGenerator(ctx context.Context, c conn.Conn, slot *redlatch.Slot, now func() time.Time) (*Generator, error) {
 	id, err := slot.ID()
 	if err != nil {
@@ -59,7 +61,7 @@ func NewGenerator(ctx context.Context, c conn.Conn, slot *redlatch.Slot, now fun
 	g := &Generator{slot: slot, conn: c, key: fmt.Sprintf("snowflake:%s:%d", slot.Name(), id), now: now}
 	text, found, err := fenceredis.Get(ctx, c, g.key, slot.Token())
 	if err != nil {
-		return nil, err
+		return nil, lost(err)
 	}
 	if found {
 		if g.last, err = strconv.ParseInt(text, 10, 64); err != nil {
@@ -116,8 +118,16 @@ func (g *Generator) tick() (int64, error) {
 // its own.
 func (g *Generator) claim(ctx context.Context, until int64) error {
 	if err := fenceredis.Set(ctx, g.conn, g.key, strconv.FormatInt(until, 10), g.slot.Token(), 0); err != nil {
-		return err
+		return lost(err)
 	}
 	g.claimed = until
 	return nil
+}
+
+// lost returns err, and says that the slot is lost if its token was refused.
+func lost(err error) error {
+	if errors.Is(err, fence.ErrStale) {
+		return fmt.Errorf("the slot is %w: %w", redlatch.ErrNotHeld, err)
+	}
+	return err
 }

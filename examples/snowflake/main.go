@@ -52,7 +52,11 @@ func main() {
 // worker makes IDs as one process of the fleet. If it loses its slot, it goes on with another.
 func worker(url string, number int) (ids []int64) {
 	ctx := context.Background()
-	conn, err := redlatchrueidis.Open(rueidis.MustParseURL(url))
+	o, err := rueidis.ParseURL(url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	conn, err := redlatchrueidis.Open(o)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestLostSlotMintsNothing(t *testing.T) {
 	check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), slot.Name(), redlatch.ForceOptions{Owner: slot.Owner()})))
 	_ = slot.Extend(t.Context()) // finds out
 	now = now.Add(time.Minute)
-	check.That(t, check.ErrorOf(g.Next(t.Context())) != nil, "Next without the slot = nil, want an error")
+	check.Error(t, "Next without the slot", check.ErrorOf(g.Next(t.Context())), redlatch.ErrNotHeld)
 	next() // the next holder has shown its token
 	var stale *fence.StaleError
 	err := fenceredis.Set(t.Context(), g.conn, g.key, "0", token, 0)
