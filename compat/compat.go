@@ -17,9 +17,9 @@
 // the libraries, what each does that another may not expect, and [redlatch.LockOptions].Yield,
 // which lets waiters of other libraries in while redlatch's own stand in line.
 //
-// A lock of another library that expires, as after a crash, wakes no waiter of that library before
-// the time that it read has passed. Its waiters read that time of redlatch's locks, too: so give
-// locks that are shared a short TTL, such as 10s.
+// A lock that expires, as after a crash, wakes no waiter of Redisson before the time that it read
+// has passed, of redlatch's locks as well: so give locks that are shared a short TTL, such as 10s.
+// See [Spring] for its waiters.
 //
 // [docs/compatibility.md]: https://github.com/redlatch/redlatch/blob/main/docs/compatibility.md
 package compat
@@ -71,8 +71,10 @@ func RedissonFenced(c *redlatch.Client, name string) (*redlatch.ReentrantMutex, 
 
 // Spring returns the lock that obtain(lockKey) of a Spring Integration RedisLockRegistry with this
 // registryKey is. A registry of the type PUB_SUB_LOCK is woken by a release of redlatch, and wakes
-// a waiter of redlatch; one of the type SPIN_LOCK asks every 100 ms by default. The user needs the
-// channel registryKey-channel:*.
+// a waiter of redlatch; one of the type SPIN_LOCK asks every 100 ms by default. A waiter of
+// PUB_SUB_LOCK that no release wakes, as after a crash, asks again when the expireAfter of its
+// registry has passed, 60 s by default, whatever the TTL of the lock. The user needs the channel
+// registryKey-channel:*.
 //
 // The lock is reentrant within a registry, and not in redlatch. The error matches
 // [redlatch.ErrInvalid] if the client's prefix is not how registryKey and lockKey, joined by a
