@@ -29,6 +29,7 @@ type Memory struct {
 
 	mu      sync.Mutex    // guards what is below
 	answers chan struct{} // closed while the server answers
+	backlog []func()      // requests to a server that does not answer, in their order
 	silent  *time.Timer   // ends subscriptions to a server that does not answer
 	delay   time.Duration
 	conns   []*memoryConn
@@ -143,8 +144,8 @@ func (m *Memory) of(client *redlatch.Client) *memoryConn {
 }
 
 // Hang stops the server from answering until [Memory.Resume] is called, as a process that is
-// suspended does. Requests that are sent meanwhile take place when the server resumes, also those
-// whose caller has given up. Keys expire all the same. A second call does nothing.
+// suspended does. Requests that are sent meanwhile take place when the server resumes, in their order,
+// also those whose caller has given up. Keys expire all the same. A second call does nothing.
 func (m *Memory) Hang() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,6 +165,10 @@ func (m *Memory) Resume() {
 	case <-m.answers:
 	default:
 		m.silent.Stop()
+		for _, request := range m.backlog {
+			request()
+		}
+		m.backlog = nil
 		close(m.answers)
 	}
 }
@@ -219,12 +224,30 @@ func (m *Memory) endSubscriptions() {
 	}
 }
 
-// state returns what a request meets: a channel that is closed once the server answers, and the
-// delay.
-func (m *Memory) state() (answers <-chan struct{}, delay time.Duration) {
+// take has the server take a request: now, or when it resumes. taken is closed then. delay is that of the
+// answer.
+func (m *Memory) take(request func(*memory.Server)) (taken <-chan struct{}, delay time.Duration) {
+	done := make(chan struct{})
+	run := func() {
+		request(m.server)
+		close(done)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.answers, m.delay
+	select {
+	case <-m.answers:
+		run()
+	default:
+		m.backlog = append(m.backlog, run)
+	}
+	return done, m.delay
+}
+
+// awake returns a channel that is closed once the server answers.
+func (m *Memory) awake() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.answers
 }
 
 // close ends the server. Requests that wait for it to resume do not take place.

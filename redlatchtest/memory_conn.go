@@ -16,8 +16,8 @@ var (
 	_ conn.Replicated = (*memoryConn)(nil)
 )
 
-// memoryConn is a connection to a [Memory]. The server takes requests on a goroutine of their own,
-// which the caller does not wait for once its context is done.
+// memoryConn is a connection to a [Memory]. The caller of a request does not wait for its answer once
+// its context is done.
 type memoryConn struct {
 	memory *Memory
 
@@ -98,7 +98,8 @@ func (c *memoryConn) ask(ctx context.Context, request func(*memory.Server)) erro
 	}
 	answered := make(chan struct{})
 	if !cut {
-		go c.deliver(request, answered)
+		taken, delay := c.memory.take(request)
+		go c.answer(taken, delay, answered)
 	}
 	select {
 	case <-answered:
@@ -110,15 +111,13 @@ func (c *memoryConn) ask(ctx context.Context, request func(*memory.Server)) erro
 	}
 }
 
-// deliver has the server take a request when it answers.
-func (c *memoryConn) deliver(request func(*memory.Server), answered chan<- struct{}) {
-	answers, delay := c.memory.state()
+// answer lets the caller of a request go on, that much later than the server has taken it.
+func (c *memoryConn) answer(taken <-chan struct{}, delay time.Duration, answered chan<- struct{}) {
 	select {
-	case <-answers:
+	case <-taken:
 	case <-c.memory.ended:
 		return
 	}
-	request(c.memory.server)
 	if delay > 0 {
 		select {
 		case <-time.After(delay):
@@ -133,9 +132,8 @@ func (c *memoryConn) deliver(request func(*memory.Server), answered chan<- struc
 
 // Subscribe implements [conn.Conn].
 func (c *memoryConn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
-	answers, _ := c.memory.state()
 	select {
-	case <-answers:
+	case <-c.memory.awake():
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.memory.ended:

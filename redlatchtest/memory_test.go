@@ -242,6 +242,23 @@ func TestManyReadersThatAreKept(t *testing.T) {
 	})
 }
 
+// TestMemoryResumesInOrder: what a caller in the outage asked for and gave back is free when the server
+// has answered all, since the release comes after the acquisition.
+func TestMemoryResumesInOrder(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			s := redlatchtest.InMemory(t)
+			one, two := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+			s.Hang()
+			check.Error(t, "TryLock in the outage", check.ErrorOf(one.Mutex("a").TryLock(t.Context())), redlatch.ErrUnreachable)
+			s.Resume()
+			synctest.Wait()
+			check.OK(t, "TryLock after it", check.ErrorOf(two.Mutex("a").TryLock(t.Context())))
+		})
+	}
+}
+
 // TestMemoriesAreAQuorum: three servers of a test carry a lock, and one that hangs or has lost its data
 // costs no lease.
 func TestMemoriesAreAQuorum(t *testing.T) {
