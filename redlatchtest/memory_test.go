@@ -242,6 +242,14 @@ func TestManyReadersThatAreKept(t *testing.T) {
 	})
 }
 
+// TestMemoryLosesNothingAfterTheTest: a timer that fires when its test is over does not end the program.
+func TestMemoryLosesNothingAfterTheTest(t *testing.T) {
+	t.Parallel()
+	var s *redlatchtest.Memory
+	t.Run("over", func(t *testing.T) { s = redlatchtest.InMemory(t) })
+	s.Lose("a")
+}
+
 // TestMemoryResumesInOrder: what a caller in the outage asked for and gave back is free when the server
 // has answered all, since the release comes after the acquisition.
 func TestMemoryResumesInOrder(t *testing.T) {
