@@ -242,6 +242,8 @@ var mutants = []mutant{
 	breaks("batch without an answer, of which the first call alone is told", "redlatchgoredis/goredis.go",
 		"		for i := range results {\n			results[i].Err = err", "		for i := range results[:1] {\n			results[i].Err = err",
 		"TestRESP3"),
+	breaks("client that listens to any number of channels", "internal/engine/line/heed.go",
+		" || ln.heeded >= mostHeeded", "", "TestChannelsAreBounded"),
 	breaks("wait for replicas with the time of any read", "redlatchgoredis/goredis.go",
 		"patient(at, wait).Pipeline()", "patient(at, 0).Pipeline()",
 		"TestWaitMayTakeLongerThanARead"),

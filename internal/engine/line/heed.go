@@ -8,6 +8,10 @@ import (
 	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
+// mostHeeded is to how many channels of other libraries a client listens at once: each may take a
+// connection of its own. The first in line asks ten times a second all the same.
+const mostHeeded = 64
+
 // heedLocked has the client of the first in line listen for the announcement of a release while the
 // holder is of another library: where any of the poller's waiters expects it. It listens until no waiter
 // of the poller is left: the next holder may be one of the kind again. The caller holds ln.mu.
@@ -18,12 +22,18 @@ func (ln *Line) heedLocked(p *poller, behindForeign bool) {
 	}
 	for w := range p.waiters {
 		a := channel{w.lock.Neighbours.Channel, w.lock.Neighbours.Sharded}
-		if a.name == "" || p.heeding[a] != nil {
+		if a.name == "" || p.heeding[a] != nil || ln.heeded >= mostHeeded {
 			continue
 		}
 		ctx, stop := context.WithCancel(ln.Closing)
 		p.heeding[a] = stop
+		ln.heeded++
 		ln.Spawn(func() {
+			defer func() {
+				ln.mu.Lock()
+				defer ln.mu.Unlock()
+				ln.heeded--
+			}()
 			ln.heed(ctx, a, func() {
 				if ctx.Err() == nil {
 					ln.pollAnnounced(p)

@@ -26,6 +26,7 @@ type Line struct {
 	canceled map[string]canceled // lately, by owner
 	order    []string            // their owners, in the order in which they were canceled
 	forget   schedule.Entry      // for the first of them
+	heeded   int                 // channels of other libraries to which the client listens
 }
 
 // Needs is what the line of a client uses.

@@ -479,6 +479,45 @@ func TestChannelsOfAllWaiters(t *testing.T) {
 	})
 }
 
+// TestChannelsAreBounded: each channel of another library may take a connection. Beyond so many, waiters
+// ask ten times a second, as all do, and listen when others are done.
+func TestChannelsAreBounded(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			if verb != "await" {
+				return answers.Yes(ctx, verb, call)
+			}
+			return conn.Result{Reply: conn.Reply{List: []conn.Reply{{Int: 60_000}, {Int: 1}, {}, {Text: "another library"}, {}, inLineStill}}}
+		})
+		var all []*Waiter
+		for i := range 74 {
+			l := mutex(t)
+			l.Keys = check.Value(keys.Of("p:", fmt.Sprint(i))).OK(t)
+			l.Neighbours.Channel = fmt.Sprint("c", i)
+			w, _ := enter(ln, l, time.Minute)
+			all = append(all, w)
+		}
+		listens := func() (n int) {
+			time.Sleep(10 * time.Second) // all have asked
+			ln.mu.Lock()
+			defer ln.mu.Unlock()
+			for _, w := range all {
+				n += len(w.poller.heeding)
+			}
+			return n
+		}
+		check.Equal(t, listens(), 64, "channels to which the client listens")
+		for _, w := range all[:40] {
+			ln.Cancel(w)
+		}
+		all = all[40:]
+		check.Equal(t, listens(), len(all), "channels to which it listens for those that are left")
+		for _, w := range all {
+			ln.Cancel(w)
+		}
+	})
+}
+
 // TestPaceOfTheShortestThatWaits: a waiter with a short TTL has left, and the others are polled for at
 // their own pace again.
 func TestPaceOfTheShortestThatWaits(t *testing.T) {
