@@ -49,7 +49,8 @@ func main() {
 	}
 }
 
-// worker makes IDs as one process of the fleet. If it loses its slot, it goes on with another.
+// worker makes IDs as one process of the fleet. If it loses its slot, or Redis does not answer, it goes
+// on with another slot as soon as it gets one.
 func worker(url string, number int) (ids []int64) {
 	ctx := context.Background()
 	o, err := rueidis.ParseURL(url)
@@ -82,8 +83,9 @@ func worker(url string, number int) (ids []int64) {
 			}
 			return err
 		})
-		if err != nil && !errors.Is(err, redlatch.ErrNotHeld) {
-			log.Fatal(err)
+		if err != nil {
+			log.Print(err)
+			time.Sleep(time.Second)
 		}
 	}
 	return ids
