@@ -28,6 +28,14 @@ var requests = []struct {
 		}
 		return err
 	}},
+	{"EvalReplicated", func(ctx context.Context, c conn.Conn) error {
+		over, ok := c.(conn.Replicated)
+		if !ok {
+			return works(ctx, c)
+		}
+		r, _ := over.EvalReplicated(ctx, conn.Call{Script: echo, Args: []string{"x"}}, 0, time.Millisecond)
+		return r.Err
+	}},
 	{"Subscribe", func(ctx context.Context, c conn.Conn) error {
 		return c.Subscribe(ctx, "channel", func() {}, func(string) {})
 	}},
