@@ -215,8 +215,7 @@ type LockOptions struct {
 	//   - A hand-over, in line or to a goroutine of the same [Client], publishes nothing. Nor does
 	//     a lease that expires, in any library. ForceOptions has an Announce of its own.
 	//   - The first in line listens on the channel while the holder is of the other library, and
-	//     tries at once when a message comes. It also asks ten times a second, as without Announce.
-	//     A client listens on 64 such channels at most, each perhaps by a connection of its own.
+	//     tries at once when told, on 64 channels per client. It also asks ten times a second.
 	//   - The user needs the right to publish there, and to listen (ACL: &channel). Without it,
 	//     waiters of the other library are not told, and the release is valid all the same.
 	Announce Announce
