@@ -257,7 +257,8 @@ type Yield struct {
 	For time.Duration
 }
 
-// withDefaults fills in what is zero and refuses what makes no sense.
+// withDefaults fills in what is zero and refuses what makes no sense. SlotPool sets the default of
+// Quarantine, and the engine that of Yield.For and of the name of the program.
 func (o Options) withDefaults() (Options, error) {
 	switch o.Prefix {
 	case "":

@@ -172,7 +172,8 @@ func (e *Engine) Close() (err error) {
 	return nil
 }
 
-// leave waits for what is under way, removes this client from Redis, and closes the connection.
+// leave waits for what is under way, removes this client from Redis, and closes the connection. What is
+// under way ends within a third of RequestTimeout (ask.Asker), and so does each of the last requests.
 func (e *Engine) leave() error {
 	e.background.Wait()
 	e.Listener.Wait()

@@ -49,10 +49,11 @@ end
 local yielding
 
 -- grant lets in the waiters that are next in line, and tells each client. Whether there is room for
--- one more is the third result of admit; BUDGET in tickets.lua bounds the work of one script. It drops the tickets of dead clients. It drops those of waiters that can never be let in,
--- too, and tells their clients to ask at once, and so they learn why. The caller learns of its own
--- grants by the reply, so it need not listen. If the caller may not publish, grants stand all the
--- same, and await finds them.
+-- one more is the third result of admit; BUDGET in tickets.lua bounds the work of one script. It drops
+-- the tickets of dead clients. It drops those of waiters that can never be let in, too, and tells
+-- their clients to ask at once, and so they learn why. The caller learns of its own grants by the
+-- reply, so it need not listen. If the caller may not publish, grants stand all the same, and await
+-- finds them.
 --
 -- A lease that is granted here is never longer than its client is believed alive, so a client that
 -- died in silence costs no more.

@@ -45,9 +45,9 @@ local function tell_holders(past)
 end
 
 -- mark_alive notes that a waiting client is alive for another live_for ms, which LiveFor in
--- engine/engine.go says. It returns whether the client is new here. A new client removes those that are dead by now, so there are never more than
--- came within that time; with them go the wishes of holders to be told, which come true. It also
--- keeps the line, since CLIENTS may be new, too.
+-- engine/engine.go says. It returns whether the client is new here. A new client removes those that
+-- are dead by now, so there are never more than came within that time; with them go the wishes of
+-- holders to be told, which come true. It also keeps the line, since CLIENTS may be new, too.
 local function mark_alive(address, live_for)
   local ms = math.floor(now() / 1000)
   if redis.call('ZADD', CLIENTS, ms + live_for, address) == 0 then return false end
