@@ -3,6 +3,9 @@ package conntest
 import (
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,6 +55,32 @@ func (c cluster) evalReplicatedFindsTheNode(t *testing.T) {
 		r, acks := co.EvalReplicated(within(t, patience), call, 0, patience)
 		check.That(t, r.Err == nil && r.Reply.Int == 1 && acks == 0, "key %d: %+v and %d acknowledgements, want 1 and none", i, r, acks)
 	}
+
+	// WAIT at another node would count the replicas of that one.
+	const calls = 20
+	_, home, _ := c.owner("replicated")
+	before := waits(t, home)
+	var all sync.WaitGroup // a wait that is in vain takes Redis 100 ms
+	for range calls {
+		all.Go(func() {
+			r, _ := co.EvalReplicated(within(t, patience), conn.Call{Script: echo, Keys: []string{"replicated"}, Args: []string{"x"}}, 1, time.Millisecond)
+			check.Nil(t, "EvalReplicated", r.Err)
+		})
+	}
+	all.Wait()
+	n := waits(t, home) - before
+	check.That(t, n >= calls, "of %d waits, %d came to the node that has the key", calls, n)
+}
+
+// waits returns how often a node was asked to wait for replicas.
+func waits(t *testing.T, node *redistest.Server) (n int) {
+	t.Helper()
+	_, stats, found := strings.Cut(node.Do("INFO", "commandstats"), "cmdstat_wait:calls=")
+	if found {
+		stats, _, _ = strings.Cut(stats, ",")
+		n = check.Value(strconv.Atoi(stats)).OK(t)
+	}
+	return n
 }
 
 // evalReplicatedFollowsASlotThatMoves has the call go elsewhere: first only for now (ASK), then for
