@@ -173,6 +173,9 @@ func (c cluster) subscribeShardedFollowsItsSlot(t *testing.T) {
 	to.Do("SPUBLISH", channel, "three")
 	again.want("three")
 	again.stop()
+
+	_, home, _ := c.owner("channel")
+	wantHeardAgain(t, co.SubscribeSharded, func(message string) { home.Do("SPUBLISH", "channel", message) })
 }
 
 // shardedChannelsShareAConnection listens to many channels: a node has one connection for all of

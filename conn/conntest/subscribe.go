@@ -189,14 +189,20 @@ func (s suite) subscribeEndsWithItsContext(t *testing.T) {
 // one subscription for both must not end it under the new one.
 func (s suite) subscribeAgainAtOnce(t *testing.T) {
 	server, c := s.start(t)
-	l := heard(t, c.Subscribe, "channel")
+	wantHeardAgain(t, c.Subscribe, func(message string) { server.Do("PUBLISH", "channel", message) })
+}
+
+// wantHeardAgain begins a subscription to "channel" at many moments of the end of another.
+func wantHeardAgain(t *testing.T, subscribe subscribeFunc, publish func(message string)) {
+	t.Helper()
+	l := heard(t, subscribe, "channel")
 	for i := range 100 {
 		old := l
 		old.stop()
-		time.Sleep(time.Duration(i) * 5 * time.Microsecond) // to meet each moment of the end
-		l = heard(t, c.Subscribe, "channel")
+		time.Sleep(time.Duration(i) * 5 * time.Microsecond)
+		l = heardAgain(t, "another subscription", subscribe, "channel")
 		_ = old.end(prompt)
-		server.Do("PUBLISH", "channel", strconv.Itoa(i))
+		publish(strconv.Itoa(i))
 		l.want(strconv.Itoa(i))
 	}
 }
