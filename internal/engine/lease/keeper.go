@@ -15,7 +15,7 @@ type Keeper struct {
 	Needs
 
 	wishes atomic.Bool // some lease has asked to be told that it is waited for
-	due    []*Lease    // to be extended; only the schedule's goroutine touches it
+	due    []turn      // to be extended; only the schedule's goroutine touches it
 
 	mu      sync.Mutex // guards what is below
 	byOwner map[string]*Lease
@@ -24,6 +24,7 @@ type Keeper struct {
 	taken   map[string]string    // by force, by owner: what messages told of leases that are held still
 	early   recent.Set           // owners that were told to be taken by force; their leases may begin later
 	shelf   shelf
+	lanes   map[string]*lane    // of nodes of a cluster, "" for the only server
 	inside  map[entrance]*visit // owners of reentrant mutexes
 
 	rechecks  map[string]bool // the keys of which Recheck has been told, and not looked yet
@@ -187,3 +188,19 @@ type shelf struct {
 
 // shelfKey is what a kept lease is found by.
 type shelfKey struct{ state, mode string }
+
+// lane is the leases at one server that wait for their turn to be extended. The keeper's mu guards it.
+type lane struct {
+	waiting  turns
+	underWay int // pipelines
+	room     int // for pipelines: one when one got no answer in its time, and one more for each that is answered
+}
+
+// turn is a lease that waits, and its deadline.
+type turn struct {
+	lease    *Lease
+	deadline time.Time
+}
+
+// turns is a heap by deadline: see watchdog.go.
+type turns []turn

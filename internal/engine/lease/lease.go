@@ -53,6 +53,7 @@ type Lease struct {
 	longest     time.Duration  // that any extend asked Redis for
 	extendAfter time.Duration  // when the watchdog should extend it, from sentAt on
 	pending     bool           // an extend or a release is under way
+	waits       bool           // for its turn to be extended by the watchdog
 	settled     chan struct{}  // closed when it has ended; nil if no code waits for that
 	err         error          // why it is not held any more
 	wish        *wish          // to be told that it is waited for; nil if the program has not asked
@@ -300,7 +301,7 @@ func (l *Lease) long() bool { return max(l.ttl, l.longest) > l.lock.TTL }
 // reschedule puts the lease on the schedule for what comes next. The caller holds l.mu.
 func (l *Lease) reschedule(now clock.Reading) {
 	at, slack := l.deadline().Add(-l.asleep(now)), time.Duration(0)
-	if !l.pending && l.renews() && l.extendAfter < l.validity() {
+	if !l.pending && !l.waits && l.renews() && l.extendAfter < l.validity() {
 		at, slack = l.extendAt(now), l.slack()
 	}
 	l.scheduled = true

@@ -443,13 +443,13 @@ func TestWantedByADeafClient(t *testing.T) {
 // about to end must not have the answers to the others given up as early as its own.
 func TestShortLeaseHurriesNoOther(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
-		var leases []*Lease
+		var n *lane
 		for name, ttl := range map[string]time.Duration{"short": time.Second, "long": time.Hour, "longer": 2 * time.Hour} {
-			l := h.begin(t, name, lock.Terms{TTL: ttl})
-			l.pending = true // as due begins it
-			leases = append(leases, l)
+			l := h.begin(t, name, lock.Terms{TTL: ttl, Renews: true})
+			l.extendAfter = 0
+			n = h.queue(turn{l, l.Deadline()})
 		}
-		h.extend(leases)
+		h.extendNext(n)
 		synctest.Wait()
 		if got := h.server.Limit("p:short"); got > 500*time.Millisecond {
 			t.Errorf("the extend of a lease of 1s may take %v, want half of what is left at most", got)
@@ -842,5 +842,65 @@ func TestMendKeepsTheWindow(t *testing.T) {
 		if ms, _ := strconv.Atoi(mends[0].Args[3]); ms < int(time.Hour.Milliseconds()) {
 			t.Errorf("the window ends in %d ms at that node, and the run has just begun", ms)
 		}
+	})
+}
+
+// TestManyLeasesOutliveAnOutage: a server does one thing after the other, and has not done anything for a
+// while. Then the leases are due that it takes longer to extend than one request may take. No lease is
+// lost, and no extend is sent again once the server answers.
+func TestManyLeasesOutliveAnOutage(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		const n, takes, outage = 20_000, 200 * time.Microsecond, 25 * time.Second
+		for i := range n {
+			l := h.begin(t, strconv.Itoa(i), minute)
+			l.lock.Kind = script.Semaphore // each of which takes a script of its own
+		}
+		var mu sync.Mutex
+		done := time.Now().Add(20*time.Second + outage) // by then the server has done what it was asked
+		back, after := done, 0
+		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			mu.Lock()
+			if now := time.Now(); done.Before(now) {
+				done = now
+			}
+			done = done.Add(takes)
+			wait := time.NewTimer(time.Until(done))
+			if time.Now().After(back) {
+				after++
+			}
+			mu.Unlock()
+			defer wait.Stop()
+			select {
+			case <-wait.C:
+				return answers.Yes(ctx, verb, call)
+			case <-ctx.Done():
+				return conn.Result{Err: ctx.Err()}
+			}
+		})
+		time.Sleep(time.Until(back) + 10*time.Second)
+		check.That(t, len(h.All()) == n, "%d of %d leases are held", len(h.All()), n)
+		check.That(t, after < n*11/10, "%d extends of %d leases were sent when the server was back", after, n)
+		h.server.Now(answers.Yes)
+	})
+}
+
+// TestShortLeaseWaitsForNoOther: a server is silent, and the extends of many leases wait for one that is under
+// way. A lease that is about to end does not.
+func TestShortLeaseWaitsForNoOther(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.server.Now(answers.Silent)
+		for i := range 2 * maxUnderWay * maxBatch {
+			h.begin(t, strconv.Itoa(i), minute)
+		}
+		time.Sleep(25 * time.Second) // they are due since 20, and the first had no answer
+		before := h.server.Count("renew")
+		h.begin(t, "short", lock.Terms{TTL: time.Second, Renews: true})
+		time.Sleep(400 * time.Millisecond)
+		var sent bool
+		for _, call := range h.server.Asked("renew")[before:] {
+			sent = sent || slices.Contains(call.Keys, "p:short")
+		}
+		check.That(t, sent, "no extend of the short lease was sent")
+		h.server.Now(answers.Yes)
 	})
 }

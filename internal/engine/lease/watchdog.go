@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"container/heap"
 	"context"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
 // The watchdog extends leases and ends those whose deadline passed. It has no goroutine of its own:
@@ -20,31 +22,40 @@ import (
 // maxBatch is how many extends go out in one pipeline.
 const maxBatch = 256
 
+// maxUnderWay is how many pipelines of extends are under way to one server. They share a time limit.
+// Without a bound, many leases that are due together, as after an outage, would exceed it on a server
+// that works: no answer would count then, and all extends would be sent again. As many more may be those
+// of leases that have no time to wait.
+const maxUnderWay = 16
+
 // Due implements [schedule.Owner]. Leases that are to be extended are sent together, by ExtendDue.
 func (r *renewal) Due(now clock.Reading) {
 	l := (*Lease)(r)
 	if l.hearing != 0 { // else it is never kept
 		l.lingered(now.Time())
 	}
-	if k := l.keeper; l.due(now) {
-		k.due = append(k.due, l)
+	if left, extend := l.due(now); extend {
+		l.keeper.due = append(l.keeper.due, turn{l, now.Time().Add(left)})
 	}
 }
 
 // due is called when the schedule hands the lease over, early or not, and reports whether to extend
-// it now. If so, it has begun.
-func (l *Lease) due(now clock.Reading) bool {
+// it now, and what is left of it. If so, it waits for its turn.
+func (l *Lease) due(now clock.Reading) (left time.Duration, extend bool) {
 	l.mu.Lock()
 	left, events := l.leftAt(now)
-	extend := left > 0 && l.leading() == l && !l.pending && l.renews() && !now.Time().Before(l.extendAt(now).Add(-l.slack()))
-	if extend {
-		l.pending = true
-	}
+	extend = left > 0 && !l.waits && l.dueLocked(now)
+	l.waits = l.waits || extend
 	if left > 0 {
 		l.reschedule(now)
 	}
 	l.unlock(events...)
-	return extend
+	return left, extend
+}
+
+// dueLocked reports whether the watchdog should extend the lease by now. The caller holds l.mu.
+func (l *Lease) dueLocked(now clock.Reading) bool {
+	return l.leading() == l && !l.pending && l.renews() && !now.Time().Before(l.extendAt(now).Add(-l.slack()))
 }
 
 // Recheck has leases of a key, or with "" all, extended sooner: the client may have missed a message
@@ -107,66 +118,163 @@ func (l *Lease) hasten() {
 	l.reschedule(now)
 }
 
-// ExtendDue sends the extends of the leases that were due together. The schedule calls it.
+// ExtendDue has the extends of the leases that were due together be sent. The schedule calls it.
 func (k *Keeper) ExtendDue() {
-	leases := k.due
+	var lanes []*lane
+	for _, t := range k.due {
+		if n := k.queue(t); !slices.Contains(lanes, n) {
+			lanes = append(lanes, n)
+		}
+	}
 	k.due = nil
-	k.extend(leases)
-}
-
-// extend sends the extends of these leases, which have begun, in batches. Those whose deadlines are
-// near go apart from the others: if no answer comes, they have no time to wait for it as long as
-// the others may. Those at different nodes of a cluster go apart, too: no lease waits for the node
-// of another.
-func (k *Keeper) extend(leases []*Lease) {
-	type company struct {
-		limit time.Duration
-		node  string
-	}
-	groups := make(map[company][]extension)
-	for _, l := range leases {
-		e := extension{lease: l, left: l.Remaining()}
-		with := company{limit: k.Asker.Patience(e.left)}
-		if k.Node != nil {
-			with.node = k.Node(l.lock.Keys.State())
-		}
-		groups[with] = append(groups[with], e)
-	}
-	for with, group := range groups {
-		for part := range slices.Chunk(group, maxBatch) {
-			k.Spawn(func() { k.extendBatch(part, with.limit) })
-		}
+	for _, n := range lanes {
+		k.extendNext(n)
 	}
 }
 
-// extension is an extend that is about to be sent.
+// extendNext sends the extends that there is room for.
+func (k *Keeper) extendNext(n *lane) {
+	for batch, limit := k.take(n); len(batch) > 0; batch, limit = k.take(n) {
+		k.Spawn(func() { k.extendBatch(n, batch, limit) })
+	}
+}
+
+// extension is an extend that is under way.
 type extension struct {
 	lease *Lease
 	left  time.Duration // of the lease
+	ttl   time.Duration // that is asked for
 }
 
-func (k *Keeper) extendBatch(extensions []extension, limit time.Duration) {
-	leases, calls := make([]*Lease, len(extensions)), make([]conn.Call, len(extensions))
-	ttls := make([]time.Duration, len(extensions))
-	for i, e := range extensions {
-		l := e.lease
-		ttls[i] = l.lengthen(l.lock.TTL)
-		leases[i], calls[i] = l, l.lock.Kind.Renew(l.lock.Keys, l.owner, ttls[i], l.detail)
+// beginTurn begins the extend of a lease whose turn has come. It reports false if that is not due any
+// more: the program has extended the lease, say, or released it.
+func (l *Lease) beginTurn(now clock.Reading) (left time.Duration, begun bool) {
+	l.mu.Lock()
+	defer l.unlock()
+	l.waits = false
+	left = l.validity() - now.Since(l.sentAt)
+	if l.state > inJeopardy || left <= 0 {
+		return 0, false // the schedule tells of a lease that is lost by now
+	}
+	if begun = l.dueLocked(now); begun {
+		l.pending = true
+	}
+	l.reschedule(now)
+	return left, begun
+}
+
+func (k *Keeper) extendBatch(n *lane, due []*Lease, limit time.Duration) {
+	var extensions []extension
+	var calls []conn.Call
+	for _, l := range due {
+		if left, begun := l.beginTurn(k.Now()); begun {
+			ttl := l.lengthen(l.lock.TTL)
+			extensions = append(extensions, extension{l, left, ttl})
+			calls = append(calls, l.lock.Kind.Renew(l.lock.Keys, l.owner, ttl, l.detail))
+		}
+	}
+	if len(calls) == 0 {
+		k.landed(n, true)
+		return
 	}
 	ctx, cancel := context.WithTimeout(k.Closing, limit)
 	defer cancel()
-	missing := func(node, i int) { leases[i].mend(node) } // which takes the lease in again
+	missing := func(node, i int) { extensions[i].lease.mend(node) } // which takes the lease in again
 	// It is tempting to tell of each extend at once. But a hook may be slow, and the leases after it would
 	// run out though Redis has extended them. For the same reason the schedule tells of no lease that is due.
-	all := make([]news, len(leases))
+	all := make([]news, len(calls))
+	answered := false
 	for i, r := range k.Asker.SendAll(ctx, calls, missing) {
-		all[i], _ = leases[i].settleExtend(r.Reply, r.Sent, ttls[i], extensions[i].left, r.Err)
+		e := extensions[i]
+		answered = answered || r.Err == nil
+		all[i], _ = e.lease.settleExtend(r.Reply, r.Sent, e.ttl, e.left, r.Err)
 	}
+	k.landed(n, answered || ctx.Err() == nil)
 	tellEach(all)
-	for _, l := range leases {
+	for _, e := range extensions {
+		l := e.lease
 		l.mu.Lock()
 		together := append(l.others(), l)
 		l.mu.Unlock()
 		tellOutlived(together)
 	}
+}
+
+// queue puts a lease into the lane of its server, which it returns.
+func (k *Keeper) queue(t turn) *lane {
+	node := "" // of a cluster
+	if k.Node != nil {
+		node = k.Node(t.lease.lock.Keys.State())
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := k.lanes[node]
+	if n == nil {
+		n = &lane{room: maxUnderWay}
+		if k.lanes == nil {
+			k.lanes = make(map[string]*lane)
+		}
+		k.lanes[node] = n
+	}
+	// Not heap.Push, whose argument would be allocated.
+	n.waiting = append(n.waiting, t)
+	heap.Fix(&n.waiting, len(n.waiting)-1)
+	return n
+}
+
+// take removes from a lane the leases of one pipeline, which is under way from then on, and returns how
+// long it may take. It returns none if none wait, or there is no room. Those whose deadlines are near go
+// first, and apart from the others: if no answer comes, they have no time to wait for it as long as the
+// others may.
+func (k *Keeper) take(n *lane) (batch []*Lease, limit time.Duration) {
+	now := k.Now().Time()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.Closing.Err() != nil {
+		return nil, 0
+	}
+	for len(n.waiting) > 0 && len(batch) < maxBatch {
+		first, room := n.waiting[0], n.room
+		patience := k.Asker.Patience(first.deadline.Sub(now))
+		if patience < k.Asker.Patience(lock.MaxTTL) {
+			room = 2 * maxUnderWay
+		}
+		if n.underWay >= room || len(batch) > 0 && patience != limit {
+			break
+		}
+		batch, limit = append(batch, first.lease), patience
+		heap.Remove(&n.waiting, 0)
+	}
+	switch {
+	case len(batch) > 0:
+		n.underWay++
+	case len(n.waiting) == 0 && cap(n.waiting) > maxBatch: // after a burst
+		n.waiting = nil
+	}
+	return batch, limit
+}
+
+// landed ends a pipeline that was answered or not, and sends those that have room by now.
+func (k *Keeper) landed(n *lane, answered bool) {
+	k.mu.Lock()
+	n.underWay--
+	if n.room = min(n.room+1, maxUnderWay); !answered {
+		n.room = 1
+	}
+	k.mu.Unlock()
+	k.extendNext(n)
+}
+
+func (t turns) Len() int           { return len(t) }
+func (t turns) Less(i, j int) bool { return t[i].deadline.Before(t[j].deadline) }
+func (t turns) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+
+// Push implements [heap.Interface]. Leases are added by queue.
+func (t *turns) Push(any) {}
+
+func (t *turns) Pop() any {
+	last := len(*t) - 1
+	(*t)[last] = turn{}
+	*t = (*t)[:last]
+	return nil
 }
