@@ -176,3 +176,33 @@ func TestLargePoolTakesOneCommand(t *testing.T) {
 	locktest.Release(t, slot.Lease)
 	locktest.Release(t, first.Lease)
 }
+
+// TestManyEntriesOfOneOwnerInLine has many entries of one owner wait for another. All get in once the first
+// does, and leave. To read all
+// entries costs as much as there are, so it is done once for a poll of many, and once for each that leaves.
+func TestManyEntriesOfOneOwnerInLine(t *testing.T) {
+	t.Parallel()
+	const n = 200
+	s, c, other := locktest.StartTwo(t, help.Sluggish())
+	first := check.Value(other.ReentrantMutex("a").Lock(t.Context())).OK(t)
+	owner := redlatch.WithOwner(t.Context(), "workflow 7")
+	leases := make(chan *redlatch.Lease, n)
+	for range n {
+		go func() { leases <- check.Value(c.ReentrantMutex("a").Lock(owner)).OK(t) }()
+	}
+	locktest.InLine(t, s, "a", n)
+	reads := func() int { return help.Calls(s.Do("INFO", "commandstats"), "hgetall") }
+	before := reads()
+	locktest.Release(t, first)
+	var all []*redlatch.Lease
+	for range n {
+		all = append(all, <-leases)
+	}
+	got := reads()
+	check.That(t, got-before <= 20, "all entries were read %d times to let %d in", got-before, n)
+	for _, l := range all {
+		locktest.Release(t, l)
+	}
+	check.That(t, reads()-got <= n+20, "all entries were read %d times when %d left", reads()-got, n)
+	help.WantNothingLeft(t, s, "a")
+}

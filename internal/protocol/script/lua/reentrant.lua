@@ -41,16 +41,19 @@ local function held(entry)
   if left > 0 and redis.call('HEXISTS', K, owner) == 1 then return left, owner end
 end
 
+local counted = {} -- owners to their entries, so that join reads those of many that wait once
+
 -- count returns the number of entries of the owner in K whose lease has not ended, and for how many
--- ms more the last of them lasts. It removes the others.
-local function count(owner)
+-- ms more the last of them lasts, both without the entry that is given, if any. It removes those that
+-- have ended. It reads all entries.
+local function count(owner, but)
   local all, n, last = redis.call('HGETALL', INSIDE), 0, 0
   for i = 1, #all, 2 do
     local left, of = lasts(all[i + 1])
-    if left > 0 and of == owner then
-      n, last = n + 1, math.max(last, left)
-    else
+    if left <= 0 or of ~= owner then
       redis.call('HDEL', INSIDE, all[i])
+    elseif all[i] ~= but then
+      n, last = n + 1, math.max(last, left)
     end
   end
   return n, last
@@ -78,10 +81,11 @@ end
 local function join(entry, ttl, param)
   local most, owner = string.match(param, '^(%d+):(.*)$')
   if redis.call('HEXISTS', K, owner) == 0 or held(entry) then return false, not_a_lock() end
-  local n = count(owner)
+  local n = counted[owner] or count(owner)
   if n == 0 then return false, not_a_lock() end -- the lock of another library
   if n >= tonumber(most) and most ~= '0' then return false, 'depth\t' .. most end
   extend_entry(entry, owner, ttl)
+  counted[owner] = n + 1
   redis.call('HSET', K, owner, n + 1)
   return tonumber(redis.call('GET', FENCE)) or mint(), tostring(n + 1), true
 end
@@ -105,12 +109,13 @@ end
 local function leave(entry)
   local left, owner = held(entry)
   if not left then return false end
-  if count(owner) == 1 then
+  local n, last = count(owner, entry)
+  counted[owner] = nil
+  if n == 0 then
     redis.call('DEL', K, INSIDE)
     return 0
   end
   redis.call('HDEL', INSIDE, entry)
-  local n, last = count(owner)
   redis.call('HSET', K, owner, n)
   shorten(left, last)
   return n
@@ -136,7 +141,7 @@ local SHUT = '\tshut'
 local function shut(entry, ms)
   local left, owner = held(entry)
   if not left then return false end
-  if count(owner) > 1 then return leave(entry) end
+  if count(owner, entry) > 0 then return leave(entry) end
   redis.call('DEL', K, INSIDE)
   redis.call('HSET', K, SHUT, 1)
   redis.call('HSET', INSIDE, entry .. SHUT, millis() + ms .. '\t' .. SHUT)
