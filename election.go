@@ -95,7 +95,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 
 // leading returns the leader as the holder that it is, with the errors of Leader.
 func (e *Election) leading(ctx context.Context) (Holder, error) {
-	p, err := e.latch.client.engine.Survey.Look(ctx, e.latch.Name)
+	p, err := e.latch.inside(ctx)
 	switch use := p.InUse(); {
 	case err != nil:
 		return Holder{}, err

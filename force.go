@@ -144,7 +144,7 @@ func (m *Mutex) TakeByForce(ctx context.Context, o ForceOptions) (*Lease, error)
 
 // victim returns how the latch is taken from the holder of this moment, if there is one.
 func (l *latch) victim(ctx context.Context, reason string) (acquire.Robbery, error) {
-	p, err := l.client.engine.Survey.Look(ctx, l.Name)
+	p, err := l.inside(ctx)
 	switch use := p.InUse(); {
 	case err != nil:
 		return acquire.Robbery{}, err

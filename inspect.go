@@ -338,7 +338,7 @@ func newProcess(p presence.Process) Process { return Process{p.Host, p.PID, p.Pr
 
 // describe names in words the holder of a lock that an acquisition found taken, as it is by now.
 func (c *Client) describe(ctx context.Context, e *TakenError) string {
-	p, err := c.engine.Survey.Look(ctx, e.Name)
+	p, err := c.engine.Survey.LookInside(ctx, e.Name)
 	if err != nil || p.Doubt != nil && len(p.Holders) == 0 {
 		return e.Error()
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/acquire"
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/engine/survey"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -352,4 +353,14 @@ func (c *Client) takenFor(l *lock.Lock, reason error, by lock.Occupant) error {
 		e.Owner, e.Since = l.NamedOwner(), l.Acquired().Time()
 	}
 	return e
+}
+
+// inside returns the holders of the latch. It asks about the line only if the waiters alone tell whether the
+// name is in use for something else.
+func (l *latch) inside(ctx context.Context) (survey.Picture, error) {
+	p, err := l.client.engine.Survey.LookInside(ctx, l.Name)
+	if err == nil && p.Lock && len(p.Holders) == 0 && (p.Kind.Name != l.Kind.Name || p.Size != 0 && p.Size != l.Size) {
+		return l.client.engine.Survey.Look(ctx, l.Name)
+	}
+	return p, err
 }

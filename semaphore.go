@@ -59,7 +59,7 @@ func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 	if k.invalid != nil {
 		return 0, k.invalid
 	}
-	p, err := k.client.engine.Survey.Look(ctx, k.Name)
+	p, err := k.inside(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -2,8 +2,10 @@ package kinds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,7 +193,7 @@ func TestManyEntriesOfOneOwnerInLine(t *testing.T) {
 		go func() { leases <- check.Value(c.ReentrantMutex("a").Lock(owner)).OK(t) }()
 	}
 	locktest.InLine(t, s, "a", n)
-	reads := func() int { return help.Calls(s.Do("INFO", "commandstats"), "hgetall") }
+	reads := func() int { return help.CommandCalls(s, "hgetall") }
 	before := reads()
 	locktest.Release(t, first)
 	var all []*redlatch.Lease
@@ -205,4 +207,50 @@ func TestManyEntriesOfOneOwnerInLine(t *testing.T) {
 	}
 	check.That(t, reads()-got <= n+20, "all entries were read %d times when %d left", reads()-got, n)
 	help.WantNothingLeft(t, s, "a")
+}
+
+// TestLooksBesideALongLine: who looks for the leader, for free permits or for who has a lock asks nothing of
+// those in line. All candidates look when a leader changes, and each asked about each.
+func TestLooksBesideALongLine(t *testing.T) {
+	t.Parallel()
+	const n = 20
+	s, c, holder := locktest.StartTwo(t, help.Sluggish())
+	kinds := []func(c *redlatch.Client) (*redlatch.Lease, error){
+		func(c *redlatch.Client) (*redlatch.Lease, error) { return c.Election("e").Campaign(t.Context(), "me") },
+		func(c *redlatch.Client) (*redlatch.Lease, error) { return c.Semaphore("s", 2).Acquire(t.Context(), 2) },
+		func(c *redlatch.Client) (*redlatch.Lease, error) { return c.Mutex("m").Lock(t.Context()) },
+	}
+	for _, take := range kinds {
+		check.Value(take(holder)).OK(t)
+	}
+	help.Recorded(t, s, holder)
+	for range n {
+		waiter := locktest.Open(t, s.URL(), help.Sluggish())
+		for _, take := range kinds {
+			go func() { _ = check.ErrorOf(take(waiter)) }()
+		}
+		help.Recorded(t, s, waiter)
+	}
+	for _, name := range []string{"e", "s", "m"} {
+		locktest.InLine(t, s, name, n)
+	}
+	_, err := c.Mutex("m").TryLock(t.Context())
+	var taken *redlatch.TakenError
+	check.Must(t, errors.As(err, &taken), "TryLock = %v", err)
+	help.Recorded(t, s, c)
+	for what, look := range map[string]func(){
+		"Leader": func() {
+			check.Equal(t, check.Value(c.Election("e").Leader(t.Context())).OK(t).Value, "me", "the leader")
+		},
+		"Available": func() { check.Equal(t, check.Value(c.Semaphore("s", 2).Available(t.Context())).OK(t), 0, "permits") },
+		"Describe": func() {
+			check.That(t, strings.Contains(taken.Describe(t.Context()), "is held by"), "Describe = %q", taken.Describe(t.Context()))
+		},
+	} {
+		look() // scripts may be new to the server
+		before := help.CommandCalls(s, "evalsha")
+		look()
+		got := help.CommandCalls(s, "evalsha") - before
+		check.That(t, got <= 6, "%s took %d scripts beside %d waiters", what, got, n)
+	}
 }

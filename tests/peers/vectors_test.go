@@ -101,6 +101,7 @@ func kindSteps(k *script.Kind) []vectorStep {
 		{name: "renew", call: k.Renew(set, a, vectorTTL, "")},
 		{name: "renew what is not held", call: k.Renew(set, script.Owner("A", 7), vectorTTL, "")},
 		{name: "inspect", call: k.Inspect(set), listening: []string{vectorAddress("B"), vectorAddress("C")}},
+		{name: "inspect without the line", call: k.InspectInside(set)},
 		{name: "sniff", call: script.Sniff(set)},
 		{
 			name: "adopt", listening: []string{vectorAddress("B"), vectorAddress("C")},

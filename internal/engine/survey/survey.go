@@ -36,6 +36,8 @@ type Survey struct {
 	LiveFor time.Duration // for which a client is believed alive after each sign of life
 	Now     clock.Clock
 	Closing context.Context // nothing is sent again once it is done
+
+	few bool // see LookInside
 }
 
 // batchSize is how many names are looked at in one batch.
@@ -46,6 +48,17 @@ func (s *Survey) Look(ctx context.Context, name string) (Picture, error) {
 	p := s.lookAll(ctx, []string{name}, nil)[0]
 	return p, p.err
 }
+
+// LookInside is Look without waiters, and without the processes of more than a few holders: it costs as
+// much however many clients wait. Programs may look often, and all candidates when a leader changes.
+func (s *Survey) LookInside(ctx context.Context, name string) (Picture, error) {
+	inside := *s
+	inside.few = true
+	return inside.Look(ctx, name)
+}
+
+// fewHolders is of how many holders LookInside tells the process.
+const fewHolders = 16
 
 // lookAll is Look for several names, with a picture for each. Its requests go in few batches. What it
 // learns of clients stays in met, if that is not nil, and is not asked for again.
@@ -89,7 +102,11 @@ func (s *Survey) lookAt(ctx context.Context, node conn.Conn, names []string, met
 		s.adapt(p)
 	}
 	s.askAll(ctx, node, all, func(p *Picture) conn.Call { return script.Sniff(p.Keys) }, s.sniffed)
-	s.askAll(ctx, node, all, func(p *Picture) conn.Call { return p.Kind.Inspect(p.Keys) }, (*Picture).inspected)
+	inspect := (*script.Kind).Inspect
+	if s.few {
+		inspect = (*script.Kind).InspectInside
+	}
+	s.askAll(ctx, node, all, func(p *Picture) conn.Call { return inspect(p.Kind, p.Keys) }, (*Picture).inspected)
 	s.recall(ctx, node, all, met)
 	return all
 }
@@ -187,7 +204,10 @@ func (s *Survey) recall(ctx context.Context, node conn.Conn, all []Picture, met 
 		}
 	}
 	for _, p := range all {
-		for _, h := range p.Holders {
+		for i, h := range p.Holders {
+			if s.few && i == fewHolders {
+				break
+			}
 			add(h.Client, h.Owner)
 		}
 		for _, w := range p.Waiters {
@@ -218,7 +238,9 @@ func (s *Survey) recall(ctx context.Context, node conn.Conn, all []Picture, met 
 		}
 		for j := range p.Holders {
 			if h := &p.Holders[j]; h.Client != "" {
-				h.meet(known[h.Client], p.At)
+				sign, told := known[h.Client]
+				sign.Unknown = sign.Unknown || s.few && !told
+				h.meet(sign, p.At)
 			}
 		}
 		for j := range p.Waiters {

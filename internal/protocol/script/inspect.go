@@ -58,6 +58,13 @@ func (k *Kind) Inspect(set keys.Set) conn.Call {
 	return conn.Call{Script: k.inspect, Keys: k.keysAndForced(set)}
 }
 
+// InspectInside is Inspect without the line, which may be long.
+func (k *Kind) InspectInside(set keys.Set) conn.Call {
+	call := k.Inspect(set)
+	call.Args = []string{"1"}
+	return call
+}
+
 // State is what inspect.lua found.
 type State struct {
 	Token     int64

@@ -24,7 +24,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"await":    Mutex.Await(set, "a", time.Second, time.Hour, []string{"t"}),
 		"release":  For(AtLeast(Mutex.Release(set, "o", "", false, time.Hour), 1, time.Second), Neighbours{Channel: "c", Every: 1}),
 		"renew":    Mutex.Exactly(Mutex.Renew(set, "o", time.Second, "")),
-		"inspect":  Mutex.Inspect(set),
+		"inspect":  Mutex.InspectInside(set),
 		"force":    For(Mutex.Force(set, "o", "", "", time.Hour, "note", time.Hour), Neighbours{Channel: "c"}),
 		"adopt":    Mutex.Adopt(set, "o", "p", time.Second, "", time.Second),
 		"resize":   Semaphore.Resize(set, 1, time.Hour),
