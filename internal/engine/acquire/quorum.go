@@ -115,7 +115,8 @@ func (a *attempt) enter(ctx context.Context, h *quorumWaiter) error {
 	case h.last != nil:
 		return a.tooLate(h.last)
 	}
-	err := fmt.Errorf("%w in time: %d acquisitions of this client were under way before it", fault.ErrUnreachable, ballot.MaxUnderWay)
+	err := fmt.Errorf("%w within %v: the client waits for answers to %d other acquisitions: begin fewer at a time",
+		fault.ErrUnreachable, c.Timeout, ballot.MaxUnderWay)
 	return c.Asker.Failed(a.Subject, "acquire", err)
 }
 
