@@ -36,6 +36,12 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("extends of many leases that all leave at once", "internal/engine/lease/watchdog.go",
+		"const maxUnderWay = 16", "const maxUnderWay = 1 << 20", "TestManyLeasesOutliveAnOutage"),
+	breaks("lease that waits behind others that last longer", "internal/engine/lease/watchdog.go",
+		"t[i].deadline.Before(t[j].deadline)", "t[j].deadline.Before(t[i].deadline)", "TestShortLeaseWaitsForNoOther"),
+	breaks("lease with no time to wait for which there is no room", "internal/engine/lease/watchdog.go",
+		"room = 2 * maxUnderWay", "room = n.room", "TestShortLeaseWaitsForNoOther"),
 	breaks("burst over a quorum that no node can serve in time", "internal/engine/ballot/gate.go",
 		"MaxUnderWay = 256", "MaxUnderWay = 1 << 20", "TestQuorumBurst"),
 	breaks("waiter that gives up while nodes decide for others", "internal/engine/ballot/gate.go",
@@ -134,7 +140,7 @@ var mutants = []mutant{
 	breaks("extend whose last copy was refused, and one before it done", "internal/engine/lease/extend.go",
 		"	if err != nil && answer.Resent {", "	if false {", "TestExtendOfWhichTheLastCopyIsRefused"),
 	breaks("last entry that goes before its lock", "internal/protocol/script/lua/reentrant.lua",
-		"  if count(owner) == 1 then", "  redis.call('HDEL', INSIDE, entry)\n  if count(owner) == 0 then", "TestReleaseWhileASlotMoves"),
+		"  counted[owner] = nil\n  if n == 0 then", "  redis.call('HDEL', INSIDE, entry)\n  if n == 0 then", "TestReleaseWhileASlotMoves"),
 	breaks("slot that is lost and does not rest", "internal/engine/lease/needs.go",
 		"lost && on.Kind.Name == script.SlotPool.Name", "false", "TestSlotThatIsLostRests"),
 	breaks("lock that is lost and stays closed for its MinHold", "internal/engine/lease/needs.go",
@@ -854,7 +860,7 @@ var mutants = []mutant{
 	breaks("majority of two in five", "internal/link/quorum/conn.go",
 		"return len(q.nodes)/2 + 1", "return len(q.nodes) / 2", "TestQuorumMajorityIsKilled"),
 	breaks("leases that nodes are not told of again", "internal/engine/lease/watchdog.go",
-		"func(node, i int) { leases[i].mend(node) }", "func(int, int) {}", "TestQuorumRollingRestart"),
+		"func(node, i int) { extensions[i].lease.mend(node) }", "func(int, int) {}", "TestQuorumRollingRestart"),
 	breaks("votes that are not given back", "internal/engine/acquire/quorum.go",
 		"		c.leave(l, owner, &t)\n", "", "TestQuorumManyContenders"),
 	breaks("refusals by half of the nodes that are taken for those of a majority", "internal/engine/ballot/tally.go",
