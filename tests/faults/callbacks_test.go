@@ -9,98 +9,13 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
-	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // What is in this file has code of the program that the library calls panic, or take long.
-
-// TestObserverPanics: what observes the connection panics when a request of a call has been answered. The
-// call leaves nothing behind, and other goroutines of the client do not wait for it.
-func TestObserverPanics(t *testing.T) {
-	t.Parallel()
-	for name, way := range map[string]struct {
-		at   string
-		call func(t *testing.T, c, other *redlatch.Client, arm func(script string))
-	}{
-		"try": {"acquire", func(t *testing.T, c, _ *redlatch.Client, _ func(string)) { _, _ = c.Mutex("a").TryLock(t.Context()) }},
-		"wait": {"", func(t *testing.T, c, other *redlatch.Client, arm func(string)) {
-			held := locktest.Lock(t, other.Mutex("a"))
-			first, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, _ = c.Mutex("a").Lock(first) // so that the client listens
-			cancel()
-			time.AfterFunc(10*time.Second, func() { _ = held.Release(context.Background()) })
-			arm("acquire")
-			_, _ = c.Mutex("a").Lock(t.Context())
-		}},
-		"several": {"multi", func(t *testing.T, c, _ *redlatch.Client, _ func(string)) {
-			_, _ = c.MultiMutex("a", "b").Lock(t.Context())
-		}},
-		"force": {"", func(t *testing.T, c, other *redlatch.Client, arm func(string)) {
-			locktest.Lock(t, other.Mutex("a"))
-			arm("seize")
-			_, _ = c.Mutex("a").TakeByForce(t.Context(), redlatch.ForceOptions{})
-		}},
-		"adopt": {"", func(t *testing.T, c, other *redlatch.Client, arm func(string)) {
-			text := check.Value(locktest.Lock(t, other.Mutex("a")).Detach(t.Context())).OK(t)
-			arm("adopt")
-			_, _ = c.Adopt(t.Context(), text, redlatch.LockOptions{})
-		}},
-		"extend": {"renew", func(t *testing.T, c, _ *redlatch.Client, _ func(string)) {
-			_ = c.Mutex("a").Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error { return l.Extend(ctx) })
-		}},
-		"release": {"release", func(t *testing.T, c, _ *redlatch.Client, _ func(string)) {
-			_ = locktest.Lock(t, c.Mutex("a")).Release(t.Context())
-		}},
-		"detach of an entry": {"", func(t *testing.T, c, _ *redlatch.Client, arm func(string)) {
-			outer := check.Value(c.ReentrantMutex("a").Lock(t.Context())).OK(t)
-			inner := check.Value(c.ReentrantMutex("a").Lock(outer.Context())).OK(t)
-			defer func() { _ = outer.Release(context.Background()) }()
-			defer func() { _ = inner.Release(context.Background()) }()
-			arm("acquire")
-			_, _ = inner.Detach(t.Context())
-		}},
-		"detach": {"", func(t *testing.T, c, _ *redlatch.Client, arm func(string)) { // the lease is about to get another owner
-			l := locktest.Lock(t, c.Mutex("a"))
-			defer func() { _ = l.Release(context.Background()) }()
-			arm("adopt")
-			_, _ = l.Detach(t.Context())
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			memory.Run(t, func(t *testing.T, s *memory.Server) {
-				var acquires atomic.Int64
-				lost := &wire.Answered{Conn: s.Conn(), Script: "mutex acquire", Then: func(conn.Reply) bool {
-					return name != "detach" || acquires.Add(1) > 1 // it is sent twice
-				}}
-				var at atomic.Pointer[string] // the script whose next request is followed by a panic
-				arm := func(script string) { at.Store(&script) }
-				observed := wire.Through{Conn: lost, Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
-					results := lost.Eval(ctx, calls...)
-					if script := at.Load(); script != nil && wire.Runs(calls, *script) && at.CompareAndSwap(script, nil) {
-						panic("observer")
-					}
-					return results
-				}}
-				c, other := wire.Wrap(t, observed, redlatch.Options{}), s.Client(t, redlatch.Options{})
-				if way.at != "" {
-					arm(way.at)
-				}
-				check.Equal(t, help.Recovered(func() { way.call(t, c, other, arm) }), "observer", "it panicked with")
-				time.Sleep(15 * time.Second)
-				info := check.Value(other.Inspect(t.Context(), "a")).OK(t)
-				check.That(t, len(info.Holders)+len(info.Waiters) == 0, "left behind: %+v, %+v", info.Holders, info.Waiters)
-				if info.Kind != "reentrant" {
-					locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-				}
-			})
-		})
-	}
-}
 
 // TestHookPanicsOnTheWay: calls of several steps leave nothing, if the hook panics at one of them: no owner
 // holds the lock for which no program has the lease, and no ticket stays of a caller that waits no more.
@@ -148,31 +63,6 @@ func TestHookPanicsOnTheWay(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestHookPanicsAtALossOfSeveral: one of several names was lost, and the hook panics as Release finds that. The
-// others are released.
-func TestHookPanicsAtALossOfSeveral(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := s.Client(t, redlatch.Options{Hook: func(_ context.Context, e redlatch.Event) {
-			switch {
-			case e.Type == redlatch.EventLost && e.Name == "slow": // it keeps the schedule from telling of the next
-				time.Sleep(10 * time.Second)
-			case e.Type == redlatch.EventLost && e.Name == "a":
-				panic("hook")
-			}
-		}})
-		o := redlatch.LockOptions{Renew: redlatch.Off, TTL: 10 * time.Second}
-		locktest.Lock(t, c.Mutex("slow").With(redlatch.LockOptions{Renew: redlatch.Off, TTL: 9 * time.Second}))
-		l := check.Value(c.MultiMutex("a", "b").With(o).Lock(t.Context())).OK(t)
-		check.OK(t, "ExtendTo", l.Leases()[1].ExtendTo(t.Context(), time.Hour))
-		time.Sleep(12 * time.Second)
-		check.Equal(t, help.Recovered(func() { _ = l.Release(t.Context()) }), "hook", "Release panicked with")
-		time.Sleep(5 * time.Second)
-		info := check.Value(c.Inspect(t.Context(), "b")).OK(t)
-		check.That(t, len(info.Holders) == 0, "left behind: %+v", info.Holders)
-	})
 }
 
 // TestSlowHookCostsNoLease: a hook that takes 100ms is told of 256 leases that were extended together, and

@@ -91,36 +91,6 @@ func TestContextsOfALostLease(t *testing.T) {
 	}
 }
 
-// TestTryUnderOnesOwnLease: under the context of a lease, a try for the same name fails as long as
-// the lease is held, and no retry helps. The error must say so, for every kind that cannot be
-// entered again.
-func TestTryUnderOnesOwnLease(t *testing.T) {
-	t.Parallel()
-	_, c := locktest.Start(t, help.Sluggish())
-	tries := map[string]func(context.Context) (*redlatch.Lease, error){
-		"mutex":          c.Mutex("mutex").TryLock,
-		"rwmutex, write": c.RWMutex("rwmutex").TryLock,
-		"election": func(ctx context.Context) (*redlatch.Lease, error) {
-			return c.Election("election").TryCampaign(ctx, "me")
-		},
-		"multi": func(ctx context.Context) (*redlatch.Lease, error) {
-			l, err := c.MultiMutex("multi", "other").TryLock(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return l.Leases()[0], nil
-		},
-	}
-	for what, try := range tries {
-		l, err := try(t.Context())
-		check.Must(t, err == nil, "%s: %v", what, err)
-		if _, err := try(l.Context()); !errors.Is(err, redlatch.ErrDeadlock) || errors.Is(err, redlatch.ErrTaken) {
-			t.Errorf("%s: a try under its own lease = %v, want ErrDeadlock", what, err)
-		}
-		check.Error(t, what+": a try by another", check.ErrorOf(try(t.Context())), redlatch.ErrTaken)
-	}
-}
-
 // TestRequestEndsWithItsContext: a server that is up falls silent while requests to it are under way, and
 // is silent when it takes new connections after the others are gone. Requests that leave by themselves
 // are sent on the goroutine of their caller while the connection is up: over the one that requests share,
@@ -233,39 +203,4 @@ func goTryUnderWay(t *testing.T, ctx context.Context, m *redlatch.Mutex, sent *w
 	// this, the request ends before it waits, which makes the test an easy one.
 	time.Sleep(20 * time.Millisecond)
 	return result
-}
-
-// hookPanics is the key of a context for whose events a hook panics.
-type hookPanics struct{}
-
-// TestHookPanicsInItsTurn: a hook panics for a goroutine to which the mutex is being passed on
-// within the process. The turn must go on to the next goroutine, and the mutex must not stay
-// without a holder.
-func TestHookPanicsInItsTurn(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	passed, cause := make(chan struct{}), make(chan any, 1)
-	o, seen := help.Watched(help.Sluggish())
-	o.Hook = func(ctx context.Context, e redlatch.Event) {
-		seen.Hook(ctx, e)
-		if ctx.Value(hookPanics{}) != nil && e.Type == redlatch.EventWait {
-			<-passed
-			panic("hook")
-		}
-	}
-	m := locktest.Open(t, s.URL(), o).Mutex("a")
-	held := locktest.Lock(t, m)
-	leader := help.GoLocks(t, t.Context(), m, seen, 1)[0]
-	go func() {
-		ctx := context.WithValue(t.Context(), hookPanics{}, true)
-		cause <- help.Recovered(func() { _, _ = m.Lock(ctx) })
-	}()
-	seen.Await(t, redlatch.EventWait, "a", 1)
-	next := help.GoLocks(t, t.Context(), m, seen, 1)[0]
-	locktest.Release(t, held)
-	locktest.Release(t, help.Await(t, leader)) // its acquisition took tokens for the goroutines that wait
-	close(passed)
-	check.Equal(t, help.Receive(t, cause, "Lock"), "hook", "Lock panicked with")
-	locktest.Release(t, help.Await(t, next))
-	help.WantNothingLeft(t, s, "a")
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
@@ -15,7 +14,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -146,47 +144,6 @@ func TestCountIsSetAndGoneBeforeTheAnswer(t *testing.T) {
 	check.That(t, s.Do("EXISTS", locktest.StateKey("d")) == "0", "the count that was deleted is set again")
 }
 
-// TestTwoRequestsEndInTime: an operation whose first request is answered late, and whose second is
-// not, takes no longer than a request may.
-func TestTwoRequestsEndInTime(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		near := s.Client(t, help.Unhurried())
-		o := help.Unhurried()
-		o.RequestTimeout = 3 * time.Second
-		over, asked := s.Conn(), 0
-		far := wire.Wrap(t, wire.Through{Conn: over, Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
-			asked++
-			answered := asked == 3 // and no other
-			select {
-			case <-time.After(900 * time.Millisecond):
-			case <-ctx.Done():
-				return wire.Failing(len(calls), ctx.Err())
-			}
-			if !answered {
-				return wire.Failing(len(calls), errors.New("connection lost"))
-			}
-			return over.Eval(ctx, calls...)
-		}}, o)
-		for op, call := range map[string]func(*redlatch.CountDownLatch) error{
-			"set":    func(d *redlatch.CountDownLatch) error { return check.ErrorOf(d.TrySetCount(t.Context(), 1, 0)) },
-			"delete": func(d *redlatch.CountDownLatch) error { return d.Delete(t.Context()) },
-		} {
-			if op == "delete" {
-				help.SetCount(t, near.CountDownLatch(op), 1)
-			}
-			asked = 0
-			start := time.Now()
-			err := call(far.CountDownLatch(op))
-			took := time.Since(start)
-			check.Error(t, op, err, redlatch.ErrUnreachable)
-			check.That(t, took <= 4*time.Second, "%s took %v, want 4s at most", op, took)
-			check.That(t, took > 3*time.Second, "%s took %v: the second request was not sent", op, took)
-			check.That(t, !errors.Is(err, context.DeadlineExceeded), "%s = %v, and no deadline of the caller has passed", op, err)
-		}
-	})
-}
-
 // TestCountDownRemembersEnough: all that has counted in a round, and of earlier ones a thousand. Repeats
 // make no key grow without a bound.
 func TestCountDownRemembersEnough(t *testing.T) {
@@ -278,33 +235,6 @@ func TestCountDownAndItsServer(t *testing.T) {
 	s.Kill()
 	s.Restart()
 	check.Error(t, "Await at a server that lost its data", help.Receive(t, wait, "a wait"), redlatch.ErrNotSet)
-}
-
-// TestCountDownAtAFullServer: counting down and waiting need no memory that a full server refuses.
-func TestCountDownAtAFullServer(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Unhurried())
-	d := c.CountDownLatch("d")
-	help.SetCount(t, d, 1)
-	help.CountDown(t, d, 0) // the server knows the scripts
-	help.SetCount(t, d, 3)
-	wait := help.GoAwait(t.Context(), d)
-	locktest.InLine(t, s, "d", 1)
-	mend := help.FillMemory(t, s)
-	second := help.GoAwait(t.Context(), d)
-	locktest.InLine(t, s, "d", 2)
-	for range 2 {
-		help.CountDownOnce(t, d, "one", 2)
-	}
-	help.CountDown(t, d, 1)
-	help.CountDown(t, d, 0)
-	for _, w := range []<-chan error{wait, second} {
-		check.Nil(t, "Await", help.Receive(t, w, "a wait"))
-	}
-	_, err := d.TrySetCount(t.Context(), 1, 0)
-	help.WantNotNow(t, "TrySetCount", s, "OOM", err)
-	mend()
-	help.SetCount(t, d, 1)
 }
 
 // TestCountDownInACluster: waiters are told over the node of the name, also when its slot has

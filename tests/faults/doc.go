@@ -4,14 +4,12 @@
 // # Which file is about which hazard
 //
 //	callbacks        code of the program that the library calls panics, or takes long
-//	clock_linux      the clock of the server steps by an hour
-//	context          contexts that seem alive after the deadline, or end while a server is silent; a hook that panics
+//	clock_linux      the clock of the server is set back by an hour
+//	context          contexts that seem alive after the deadline, or end while a server is silent
 //	countdown_fault  a countdown: lost and late requests, messages and servers
 //	full             the server is out of memory, or its disk is full
 //	leftover         keys that outlive the last place in a lock; newcomers that overtake
-//	loss             leases that are lost: what their clients leave closed, or open too early
-//	lostreply        a request or reply is lost: locks held by no caller, or counted twice
-//	outage           waiters that are cut off and tell too little; connections that die without a reset
+//	outage           waiters that are not told of an outage; connections that die without a reset
 //	renew            extends that come late, or are another's; replicas that are late; releases under a done context
 //	server           a server that hangs, has an older copy, or refuses; keys that are no lock
 //	straggler        requests that arrive when all is over; a late clean-up that undoes too much

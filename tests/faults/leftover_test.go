@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -84,31 +83,6 @@ func TestReentrantEndsWithItsLastEntry(t *testing.T) {
 			help.WantNothingLeft(t, s, name)
 		})
 	}
-}
-
-// TestReentrantKeepsItsLongestEntry: the mutex ends no sooner than the longest lease in it, whichever
-// entry leaves.
-func TestReentrantKeepsItsLongestEntry(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Sluggish())
-	ctx := redlatch.WithOwner(t.Context(), "workflow 7")
-	enter := func(ttl time.Duration) *redlatch.Lease {
-		t.Helper()
-		return check.Value(c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl}).TryLock(ctx)).OK(t)
-	}
-	two, one, three, short := enter(2*help.Lasting), enter(help.Lasting), enter(3*help.Lasting), enter(time.Minute)
-	for _, step := range []struct {
-		leaves *redlatch.Lease
-		want   time.Duration
-	}{{short, 3 * help.Lasting}, {three, 2 * help.Lasting}, {two, help.Lasting}} {
-		locktest.Release(t, step.leaves)
-		left, _ := strconv.ParseInt(s.Do("PTTL", locktest.StateKey("a")), 10, 64)
-		if d := time.Duration(left) * time.Millisecond; d > step.want || d < step.want-time.Minute {
-			t.Errorf("%v are left, want those of the longest entry, %v", d, step.want)
-		}
-	}
-	locktest.Release(t, one)
-	help.WantNothingLeft(t, s, "a")
 }
 
 // TestEveryKindEndsWithItsLastPlace: of two holders the one with the long lease is gone, or has a
@@ -275,114 +249,6 @@ func TestSizeThatOnlyTheDeadKnow(t *testing.T) {
 	}
 }
 
-// TestSizeThatAWishLeaves: the waiter crashes that a latch was resized beside. A holder that asks to be
-// told of waiters finds it, and crashes, too. The size ends with its lease, and not with the line of
-// before.
-func TestSizeThatAWishLeaves(t *testing.T) {
-	t.Parallel()
-	for kind, k := range sizedKinds() {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *memory.Server) {
-				holder, waiter, next := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
-				held := check.Value(k.try(holder, kind, 2)).OK(t)
-				check.Value(k.try(holder, kind, 2)).OK(t)
-				help.GoAcquire(func() (*redlatch.Lease, error) { return k.wait(waiter, kind, 2) })
-				locktest.InLine(t, s, kind, 1)
-				check.OK(t, "Resize", k.resize(next, kind, 2, 1))
-				s.Cut(waiter)
-				held.Wanted()
-				locktest.InLine(t, s, kind, 0)
-				s.Cut(holder)
-				time.Sleep(time.Minute)
-				locktest.Release(t, check.Value(next.RWMutex(kind).TryLock(t.Context())).OK(t))
-			})
-		})
-	}
-}
-
-// TestSizeThatIsOfOneInLine: the holders crash, and two waiters live. A program with another size is
-// refused by the request that lets the first of them in, and takes no place behind the other.
-func TestSizeThatIsOfOneInLine(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	for kind, k := range sizedKinds() {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			holder, process := wire.StartMortal(t, s, help.Lasts(help.Lasting))
-			check.Value(k.try(holder, kind, 1)).OK(t)
-			c := locktest.Open(t, s.URL(), help.Lasts(help.Lasting))
-			help.Hearing(t, s, c)
-			var waiting []<-chan help.Outcome
-			for i := range 2 {
-				waiting = append(waiting, help.GoAcquire(func() (*redlatch.Lease, error) { return k.wait(c, kind, 1) }))
-				locktest.InLine(t, s, kind, i+1)
-			}
-			s.Do("ZADD", locktest.StateKey(kind), "XX", "1", s.Do("ZRANGE", locktest.StateKey(kind), "-1", "-1")) // its lease has ended
-			process.Kill()
-			another := help.GoAcquire(func() (*redlatch.Lease, error) { return k.wait(c, kind, 2) })
-			check.Error(t, "wait with another size", help.AwaitError(t, another), redlatch.ErrWrongKind)
-			for _, w := range waiting {
-				locktest.Release(t, help.Await(t, w))
-			}
-			help.WantNothingLeft(t, s, kind)
-		})
-	}
-}
-
-// TestQuorumSizeThatOnlyTheDeadKnow: the same on the nodes of a quorum.
-func TestQuorumSizeThatOnlyTheDeadKnow(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	c := help.OpenQuorum(t, nodes, help.Brisk(crashed)) // a node that is late at first rests for so long
-	pool := func(name string, n int) *redlatch.SlotPool {
-		return c.SlotPool(name, n, redlatch.SlotOptions{Quarantine: time.Millisecond}).With(redlatch.LockOptions{Renew: redlatch.Off})
-	}
-	for way, next := range map[string]func(p *redlatch.SlotPool, ctx context.Context) (*redlatch.Slot, error){
-		"try": (*redlatch.SlotPool).TryAcquire, "wait": (*redlatch.SlotPool).Acquire,
-	} {
-		t.Run(way, func(t *testing.T) {
-			t.Parallel()
-			check.Value(pool(way, 1).TryAcquire(t.Context())).OK(t)
-			// A waiter that every node believes alive, until its connection and its time are over.
-			ticket := fmt.Sprintf("Aslotpool\tnowhere\t%d\t1:0::\trl-x-1", help.Lasting.Milliseconds())
-			for _, n := range nodes {
-				n.Do("ZADD", help.QueueKey(way), "1", ticket)
-				n.Do("ZADD", help.ClientsKey(way), strconv.FormatInt(time.Now().Add(help.Lasting).UnixMilli(), 10), "nowhere")
-				n.Do("PEXPIRE", help.QueueKey(way), strconv.FormatInt(help.Lasting.Milliseconds(), 10))
-				n.Do("PEXPIRE", help.ClientsKey(way), strconv.FormatInt(help.Lasting.Milliseconds(), 10))
-			}
-			check.OK(t, "Resize", check.ErrorOf(pool(way, 1).Resize(t.Context(), 2)))
-			for _, n := range nodes {
-				n.Do("ZREM", help.ClientsKey(way), "nowhere")
-			}
-			wantSoon(t, way+" with the size of before", func(ctx context.Context) (*redlatch.Lease, error) {
-				return leaseOf(next(pool(way, 1), ctx))
-			})
-		})
-	}
-}
-
-// TestEntryIsLostToAnotherOwner: another library deletes the lock, as Redisson's forceUnlock does, and
-// acquires it for an owner of its own. The entry of before is lost, though its record is still there:
-// it is not extended, and its release leaves the lock of the other owner alone.
-func TestEntryIsLostToAnotherOwner(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Sluggish())
-	m := c.ReentrantMutex("a").With(redlatch.LockOptions{Renew: redlatch.Off})
-	extends := check.Value(m.Lock(t.Context())).OK(t)
-	releases := check.Value(m.Lock(extends.Context())).OK(t)
-	s.Do("DEL", locktest.StateKey("a"))
-	s.Do("HSET", locktest.StateKey("a"), "9f1c:1", "1")
-	s.Do("PEXPIRE", locktest.StateKey("a"), "30000")
-	check.Error(t, "Extend", extends.Extend(t.Context()), redlatch.ErrNotHeld)
-	check.Error(t, "Release", releases.Release(t.Context()), redlatch.ErrNotHeld)
-	check.Equal(t, s.Do("HGETALL", locktest.StateKey("a")), "9f1c:1\n1", "the lock of the other owner")
-	if ms, _ := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); ms < 1 || ms > 30_000 {
-		t.Errorf("the lock of the other owner ends in %d ms, want 30,000 at most", ms)
-	}
-}
-
 // TestEveryKindNewcomerFindsTheLine: when a lease ends without a word while another process is in
 // line, a process that tries then does not get in before it. It finds the line, and wakes it.
 func TestEveryKindNewcomerFindsTheLine(t *testing.T) {
@@ -395,31 +261,6 @@ func TestEveryKindNewcomerFindsTheLine(t *testing.T) {
 		s.Do("DEL", locktest.StateKey(name), help.InsideKey(name), help.BitsKey(name))
 		check.Refusal(t, "Try while another process is in line", check.ErrorOf(help.LockOf(all[2], kind).Try(t.Context())), redlatch.ErrTaken)
 		help.WantSuccessor(t, s, next, token)
-	})
-}
-
-// TestEveryKindLeavesNothingForEver: the hash of owners inside was made anew for the next in line,
-// and got no TTL as K lasted for longer than the next lease; when the next holder died, it stayed
-// for ever.
-func TestEveryKindLeavesNothingForEver(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		held := help.Enter(t, help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind))
-		help.WantExpiry(t, s)
-		o := help.Sluggish()
-		o.Lock.TTL /= 2
-		holder, process := wire.StartMortal(t, s, o)
-		next := help.GoEnter(t.Context(), help.LockOf(holder, kind))
-		locktest.InLine(t, s, held.Name(), 1)
-		help.WantExpiry(t, s)
-		ctx, giveUp := context.WithCancel(t.Context())
-		behind := help.GoEnter(ctx, help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind)) // so that the line goes on
-		locktest.InLine(t, s, held.Name(), 2)
-		locktest.Release(t, held)
-		help.Await(t, next)
-		help.WantExpiry(t, s)
-		giveUp()
-		help.AwaitError(t, behind)
-		process.Kill()
 	})
 }
 

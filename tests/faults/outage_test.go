@@ -41,34 +41,6 @@ func wantOutages(t *testing.T, seen *help.Events, name string, begun, ended int)
 	}
 }
 
-// TestWaiterTellsAnOutage: who waits behind a cut connection waits on, and says so once, and once
-// when it is over; not for each request.
-func TestWaiterTellsAnOutage(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		o, seen := restless()
-		c := s.Client(t, o)
-		held := help.Enter(t, help.LockOf(s.Client(t, help.Brisk(help.Lasting)), kind))
-		waits := help.GoEnter(t.Context(), help.LockOf(c, kind))
-		seen.Await(t, redlatch.EventWait, held.Name(), 0)
-		for n := range 2 {
-			s.Cut(c)
-			seen.Await(t, redlatch.EventUnreachable, held.Name(), n)
-			time.Sleep(30 * o.RequestTimeout) // many requests fail
-			wantOutages(t, seen, held.Name(), n+1, n)
-			s.Mend(c)
-			seen.Await(t, redlatch.EventReachable, held.Name(), n)
-			wantOutages(t, seen, held.Name(), n+1, n+1)
-		}
-		locktest.Release(t, held)
-		locktest.Release(t, help.Await(t, waits))
-		if n := len(seen.Of(redlatch.EventWait, held.Name())); n != 1 {
-			t.Errorf("the wait was told %d times, want 1", n)
-		}
-		check.Nil(t, "Close", locktest.CloseLeaving(c))
-		seen.WantEnds(t)
-	})
-}
-
 // TestWaiterThatEndsInAnOutage tells no end of it but its own.
 func TestWaiterThatEndsInAnOutage(t *testing.T) {
 	t.Parallel()

@@ -103,13 +103,9 @@ type late struct {
 	conn.Conn
 	answer, replicas time.Duration
 	well             atomic.Bool
-	extends          atomic.Int32 // that replicas were not asked about
 }
 
 func (c *late) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if wire.Runs(calls, "renew") {
-		c.extends.Add(1)
-	}
 	if !c.well.Load() {
 		time.Sleep(c.answer)
 	}
@@ -164,18 +160,6 @@ func TestLateReplicasCostNoTime(t *testing.T) {
 	}
 }
 
-// TestPromptReplicasKnowTheDeadline: an acquisition came late, and replicas acknowledged it at once, as
-// of an extend. It needs no other extend, of which a replica that is promoted may know nothing.
-func TestPromptReplicasKnowTheDeadline(t *testing.T) {
-	t.Parallel()
-	s := &late{answer: 500 * time.Millisecond, replicas: time.Millisecond}
-	tryLate(t, s, redlatch.LockOptions{Replicas: 1, Renew: redlatch.Off}, func(t *testing.T, l *redlatch.Lease) {
-		if left, n := l.Remaining(), s.extends.Load(); left < 900*time.Millisecond || n > 0 {
-			t.Errorf("%v are left of a lease of 1s after %d extends beside that for replicas, want all after none", left, n)
-		}
-	})
-}
-
 // TestHookMayUseTheLease has the hook call what takes the lease's lock.
 func TestHookMayUseTheLease(t *testing.T) {
 	t.Parallel()
@@ -218,19 +202,17 @@ func TestReleaseHeedsNoContext(t *testing.T) {
 	check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "the lock is still there")
 }
 
-// TestMaxWait bounds the wait and nothing else (bsm/redislock bounds it by the TTL).
-func TestMaxWait(t *testing.T) {
+// TestLossClosesNoLock: MinHold counts for a release. A lock that is lost opens when its lease ends.
+func TestLossClosesNoLock(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := s.Client(t, help.Sluggish())
-		m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second})
-		held := locktest.Lock(t, m)
-		began := time.Now()
-		if l, err := m.Lock(t.Context()); !help.IsAll(err, redlatch.ErrTaken, context.DeadlineExceeded) || time.Since(began) != time.Second {
-			t.Errorf("Lock = %v, %v after %v, want ErrTaken and context.DeadlineExceeded after 1s", l, err, time.Since(began))
-		}
-		check.That(t, held.Context().Err() == nil, "MaxWait ended the lease's context: %v", held.Context().Err())
-		locktest.Release(t, held)
-		help.WantNothingLeft(t, s, "a")
+		answers := false
+		link := &wire.Answered{Conn: s.Conn(), Script: "mutex renew", Then: func(conn.Reply) bool { return answers }}
+		o := redlatch.LockOptions{TTL: 10 * time.Second, MinHold: time.Hour}
+		l := locktest.Lock(t, wire.Wrap(t, link, redlatch.Options{}).Mutex("a").With(o))
+		<-l.Context().Done()
+		answers = true
+		time.Sleep(5 * time.Second)
+		check.OK(t, "TryLock", check.ErrorOf(s.Client(t, redlatch.Options{}).Mutex("a").TryLock(t.Context())))
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -356,83 +355,6 @@ func TestRecordsOfAUserWhoMayNotLetKeysExpire(t *testing.T) {
 	check.Error(t, "Extend", l.Extend(t.Context()), redlatch.ErrNotHeld)
 	help.Receive(t, trouble, "the journal's error")
 	help.WantExpiry(t, s)
-}
-
-// TestKeyThatIsNoLock: what a program keeps for another purpose under the name of a lock is refused, and
-// is not ours to touch: also where tickets of dead waiters are swept, and where a size is changed.
-// WRONGTYPE must not look like "taken" (node-redlock#168). A hash looked like a lock of another library's
-// that never expires, and was waited for.
-func TestKeyThatIsNoLock(t *testing.T) {
-	t.Parallel()
-	key := locktest.StateKey("a")
-	for what, put := range map[string][]string{
-		"list":          {"RPUSH", key, "x", "y"},
-		"zset":          {"ZADD", key, "1", "x"},
-		"two members":   {"ZADD", key, "1", "one", "2", "two"},
-		"many fields":   {"HSET", key, "name", "bob", "age", "3"},
-		"one field":     {"HSET", key, "name", "bob"},
-		"one count":     {"HSET", key, "visits", "3"},
-		"counts":        {"HSET", key, "home", "3", "about", "1"},
-		"field of text": {"HSET", key, "285475da-9152-4c83-822a-67ee2f116a79:52", "bob"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			s, c := locktest.Start(t, stubborn)
-			s.Do(put...)
-			counts := strings.Contains(what, "count")
-			pool, entry, force := c.SlotPool("a", 3, redlatch.SlotOptions{}), c.ReentrantMutex("a"), redlatch.ForceOptions{}
-			ofOwner := func(ctx context.Context) context.Context { return redlatch.WithOwner(ctx, put[2]) } // of that name
-			calls := []struct {
-				want string // what the error says that it was taken for
-				do   func(context.Context) error
-			}{
-				{"mutex", func(ctx context.Context) error { return check.ErrorOf(c.Mutex("a").TryLock(ctx)) }},
-				{"mutex", func(ctx context.Context) error { return check.ErrorOf(c.Mutex("a").Lock(ctx)) }},
-				{"reentrant", func(ctx context.Context) error { return check.ErrorOf(entry.TryLock(ctx)) }},
-				{"reentrant", func(ctx context.Context) error { return check.ErrorOf(entry.Lock(ctx)) }},
-				{"reentrant", func(ctx context.Context) error { return check.ErrorOf(entry.Lock(ofOwner(ctx))) }},
-				{"rwmutex", func(ctx context.Context) error { return check.ErrorOf(c.RWMutex("a").TryRLock(ctx)) }},
-				{"semaphore", func(ctx context.Context) error { return check.ErrorOf(c.Semaphore("a", 3).TryAcquire(ctx, 1)) }},
-				{"semaphore", func(ctx context.Context) error { return check.ErrorOf(c.Semaphore("a", 3).Resize(ctx, 5)) }},
-				{"slotpool", func(ctx context.Context) error { return check.ErrorOf(pool.TryAcquire(ctx)) }},
-				{"lock", func(ctx context.Context) error { return check.ErrorOf(c.ForceRelease(ctx, "a", force)) }},
-				{"lock", func(ctx context.Context) error {
-					return check.ErrorOf(c.ForceRelease(ctx, "a", redlatch.ForceOptions{Owner: "x"}))
-				}},
-			}
-			wantKept := func(when string, least, most int) {
-				t.Helper()
-				before := s.Do("DUMP", key)
-				for _, call := range calls {
-					if call.want == "lock" && counts {
-						continue // by force, it is an owner's lock of which no entry is left
-					}
-					if strings.Contains(when, "dead") { // for each call, which may drop it
-						s.Do("ZADD", help.QueueKey("a"), "1", "Hsemaphore\t{redlatch:dead}:grants\t30000\t1:3\trl-dead-1")
-						s.Do("PEXPIRE", help.QueueKey("a"), "3600000")
-					}
-					err := call.do(locktest.Within(t, locktest.Patience))
-					kind := (*redlatch.KindError)(nil)
-					check.Must(t, errors.As(err, &kind) && help.IsAll(err, redlatch.ErrWrongKind), "%s, a call of a %s = %v, want a KindError", when, call.want, err)
-					check.That(t, kind.Name == "a" && kind.Key == key && kind.Want == call.want, "%s: %v, want a KindError that names it and a %s", when, err, call.want)
-				}
-				left, err := strconv.Atoi(s.Do("PTTL", key))
-				check.That(t, err == nil && left >= least && left <= most, "%s: PTTL = %d, %v, want what it was", when, left, err)
-				check.Equal(t, s.Do("DUMP", key), before, "the key %s", when)
-			}
-			wantKept("at first", -1, -1)
-			wantKept("behind a dead waiter", -1, -1)
-			s.Do("DEL", help.QueueKey("a"), help.ClientsKey("a"))
-			help.Hearing(t, s, c) // now it asks for a place in line at once
-			wantKept("with the subscription up", -1, -1)
-			if !counts { // which would be a lock of another library's, with an expiry
-				s.Do("PEXPIRE", key, "1000000")
-				wantKept("with an expiry", 900_000, 1_000_000)
-			}
-			got := s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a"), help.InsideKey("a"), help.FenceKey("a"))
-			check.Equal(t, got, "0", "keys for a name that is no lock")
-		})
-	}
 }
 
 // TestNameThatIsNoLockAnyMore: a program puts something else under the name of a lock while a waiter is

@@ -22,86 +22,6 @@ import (
 // RequestTimeout after the first, and a request that is later than that is not undone. On a real
 // clock, a machine that pauses would make it so late.
 
-func TestStragglerAfterTheRelease(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c, late := s.Straggles(help.Brisk(help.Lasting))
-		late.Keep("mutex acquire")
-		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-		late.Deliver(t)
-		help.AwaitFree(t, s, "a")
-	})
-}
-
-// TestStragglingRenewalIsNothing: an extend that arrives after the release must not bring the lock
-// back, which others may have held since (redisson#7272, redsync's SetNXOnExtend, RedLock.net#48,
-// redis-semaphore#175, redlock-rb#36).
-func TestStragglingRenewalIsNothing(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c, late := s.Straggles(help.Brisk(help.Lasting))
-		l := locktest.Lock(t, c.Mutex("a"))
-		late.Keep("mutex renew")
-		check.OK(t, "Extend", l.Extend(t.Context()))
-		locktest.Release(t, l)
-		late.Deliver(t)
-		check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "a late extend brought the lock back")
-		second := locktest.Lock(t, c.Mutex("a"))
-		s.Do("PEXPIRE", locktest.StateKey("a"), "60000")
-		late.Deliver(t)
-		if got := s.Do("PTTL", locktest.StateKey("a")); len(got) > len("60000") {
-			t.Errorf("PTTL = %s: a late extend of an old lease extended the new one", got)
-		}
-		locktest.Release(t, second)
-	})
-}
-
-// TestStragglerWithATicket: a client waits for a mutex, locks and releases it. Its first request for a
-// place in line arrives after all that, while another client is inside. It takes a place for an owner
-// that has been in and out.
-func TestStragglerWithATicket(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		other := s.Client(t, help.Sluggish()).Mutex("a")
-		held := locktest.Lock(t, other)
-		c, late := s.Straggles(help.Brisk(help.Lasting))
-		s.Hearing(c)
-		late.Keep("mutex acquire")
-		result := help.GoLock(t.Context(), c.Mutex("a"))
-		locktest.InLine(t, s, "a", 1)
-		locktest.Release(t, held)
-		locktest.Release(t, help.Await(t, result))
-		held = locktest.Lock(t, other)
-		late.Deliver(t)
-		locktest.InLine(t, s, "a", 0)
-		locktest.Release(t, held)
-	})
-}
-
-// TestStragglerAmongOthersWhoGiveUp: what is looked at a second time is looked at a while later,
-// also when there is more to release until then.
-func TestStragglerAmongOthersWhoGiveUp(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c, late := s.Straggles(help.Brisk(help.Lasting))
-		s.Hearing(c)
-		held := locktest.Lock(t, s.Client(t, help.Sluggish()).Mutex("b"))
-		late.Keep("mutex acquire")
-		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-		for range 2 {
-			ctx, cancel := context.WithCancel(t.Context())
-			result := help.GoLock(ctx, c.Mutex("b"))
-			locktest.InLine(t, s, "b", 1)
-			cancel()
-			_ = help.AwaitError(t, result)
-			locktest.InLine(t, s, "b", 0)
-		}
-		late.Deliver(t)
-		help.AwaitFree(t, s, "a")
-		locktest.Release(t, held)
-	})
-}
-
 // TestTextAfterALateCopy: a lease was acquired by a request that had to be sent twice, and is detached.
 // Whenever the first copy arrives, it makes the text of no use to a second adoption, nor to one after
 // the lease has ended, when others have had the lock.
@@ -229,42 +149,6 @@ func TestGrantThatIsExtendedTooLate(t *testing.T) {
 	})
 }
 
-// TestJobThatIsLostKeepsItsWindow: the lease of a run is lost, and then a copy of its request
-// arrives, which lets its owner in again. What undoes that must not open the window: every start
-// uses it up.
-func TestJobThatIsLostKeepsItsWindow(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c, late := s.Straggles(help.Brisk(help.Lasting))
-		job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
-		late.Keep("job acquire")
-		ran, err := job.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
-			s.Do("DEL", locktest.StateKey("job"), help.InsideKey("job"))
-			return l.Extend(ctx)
-		})
-		check.Must(t, ran && errors.As(err, new(*redlatch.LostError)), "Do = %v, %v, want true and a LostError", ran, err)
-		late.Deliver(t)
-		locktest.Eventually(t, "the owner is out, and the window closed", func() bool {
-			return s.Do("ZRANGE", locktest.StateKey("job"), "0", "-1") == "job\t\nwindow"
-		})
-	})
-}
-
-// TestStragglerAfterALoss: a request that arrives when its lease has been lost must not bring the
-// lock back for a TTL.
-func TestStragglerAfterALoss(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c, late := s.Straggles(help.Brisk(help.Lasting))
-		late.Keep("mutex acquire")
-		l := locktest.Lock(t, c.Mutex("a"))
-		s.Do("DEL", locktest.StateKey("a"))
-		check.Refusal(t, "Extend of a lease whose key was deleted", l.Extend(t.Context()), redlatch.ErrNotHeld)
-		late.Deliver(t)
-		help.AwaitFree(t, s, "a")
-	})
-}
-
 // tardy is a connection that answers an acquisition that is sent for the third time, late, and no extend.
 type tardy struct {
 	conn.Conn
@@ -311,19 +195,19 @@ func TestTryEndsInTime(t *testing.T) {
 // taken by force after a look at it. Each request is answered in time, all together take longer than one
 // may.
 func TestTryHasItsTimeForEachName(t *testing.T) {
-	o := redlatch.Options{Lock: redlatch.LockOptions{Replicas: 1}}
+	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := wire.Wrap(t, &late{Conn: s.Conn(), replicas: 50 * time.Millisecond}, o)
+		c := s.Client(t, redlatch.Options{Lock: redlatch.LockOptions{Replicas: 1}})
 		var names []string
 		for i := range 100 {
 			names = append(names, fmt.Sprint("n", i))
 		}
+		s.Delay(50 * time.Millisecond)
 		l := check.Value(c.MultiMutex(names...).TryLock(t.Context())).OK(t)
 		check.OK(t, "Release", l.Release(t.Context()))
-	})
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		locktest.Lock(t, s.Client(t, redlatch.Options{}).Mutex("a"))
-		c := wire.Wrap(t, &late{Conn: s.Conn(), answer: 950 * time.Millisecond, replicas: 950 * time.Millisecond}, o)
+		s.Delay(950 * time.Millisecond)
 		locktest.Release(t, check.Value(c.Mutex("a").TakeByForce(t.Context(), redlatch.ForceOptions{})).OK(t))
+		s.Delay(0)
 	})
 }

@@ -21,24 +21,6 @@ func openDivided(t testing.TB, s *redistest.Server, p *wire.Proxy, o redlatch.Op
 	return wire.Wrap(t, wire.Divided{Conn: wire.Dial(t, s.Addr()), Subscriptions: wire.Dial(t, p.Listen)}, o)
 }
 
-// TestGrantWhileDeaf has the subscription down for as long as it takes: the waiter must ask by
-// itself.
-func TestGrantWhileDeaf(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	a, b := locktest.Open(t, s.URL(), help.Sluggish()), openDivided(t, s, p, help.Sluggish())
-	help.Hearing(t, s, b)
-	held := locktest.Lock(t, a.Mutex("a"))
-	result := help.GoLock(t.Context(), b.Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	p.Stop()
-	locktest.Eventually(t, "nobody listens", func() bool { return !help.Hears(s, b) })
-	token := held.Token()
-	locktest.Release(t, held)
-	help.WantNext(t, result, token)
-}
-
 // TestForceWhileDeaf: a lock is taken by force, and another gets a waiter, while the subscription of
 // the holders is down. They find out when it is back, and not a third of their TTL later.
 func TestForceWhileDeaf(t *testing.T) {
