@@ -4,11 +4,11 @@
 // # Which file is about which hazard
 //
 //	countdown  a count that is given up, or waited for where none is; what is gone taken for zero
-//	election   an observer that misses a change; a leader that spins; a job that runs again in its window
-//	inside     what several hold: entries, readers, permits and slots that count when they should not
-//	kinds      bad input, a deadlock with oneself, functions that run without the lock
+//	election   an observer that misses a change; a term that too few nodes tell; a job that runs again in its window
+//	inside     what several hold: entries, readers and slots that wait or cost too long
+//	kinds      bad input, a deadlock with oneself
 //	line       a line that is full, of the dead or the living
 //	linger     a lock that its client keeps, though others want it; a holder that is not told of waiters
 //	minhold    a lock that opens too early; a lease of its own length, shortened by what is late
-//	multi      several names: one of them taken or lost
+//	multi      several names: one of them lost, or out of time
 package kinds

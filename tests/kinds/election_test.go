@@ -107,79 +107,6 @@ func TestWhatElectionRunReturns(t *testing.T) {
 	help.WantNothingLeft(t, s, "e")
 }
 
-// TestElectionRunDoesNotSpin: every term is lost as soon as it begins, as on a server that evicts
-// its keys. Run campaigns anew, and must not do so in a hot loop.
-func TestElectionRunDoesNotSpin(t *testing.T) {
-	t.Parallel()
-	// Pauses of 20, 40, 80, 160 and 320 ms, and then of 640, each give or take a half.
-	const least, most = 31, 98
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := s.Client(t, help.Brisk(help.Lasting))
-		ctx := locktest.Within(t, 30*time.Second) // of virtual time
-		runs := 0
-		err := c.Election("e").Run(ctx, "me", func(context.Context, *redlatch.Lease) error {
-			runs++
-			s.Lose("e")
-			return nil
-		})
-		if !errors.Is(err, context.DeadlineExceeded) || runs < least || runs > most {
-			t.Errorf("Run = %v after %d terms, want DeadlineExceeded after %d to %d", err, runs, least, most)
-		}
-	})
-}
-
-// TestProclaim: an observer is told of each value of a term, which stays the same; a new leader has its
-// own. A value is for the caller's own term, and for as long as it is held: not after Detach, a force, an end
-// or a release. The process that adopted the term proclaims, however few numbers it has used.
-func TestProclaim(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c, far := s.Client(t, help.Brisk(help.Lasting)), s.Client(t, help.Brisk(time.Second))
-		e, theirs := c.Election("e"), far.Election("e").With(redlatch.LockOptions{Renew: redlatch.Off})
-		wantValue := func(value string) {
-			t.Helper()
-			leader, err := theirs.Leader(t.Context())
-			check.That(t, err == nil && leader.Value == value, "Leader = %+v, %v, want the value %q", leader, err, value)
-			info := check.Value(c.Inspect(t.Context(), "e")).OK(t)
-			check.That(t, len(info.Holders) == 1 && info.Holders[0].Value == value, "Inspect = %+v, want one holder with the value %q", info.Holders, value)
-		}
-		term := help.Campaign(t, e, "one")
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		leaders := far.Election("e").Observe(ctx)
-		check.Equal(t, help.Receive(t, leaders, "the leader").Value, "one", "the first leader")
-		deadline := term.Deadline()
-		for _, value := range []string{"two", "", "three"} {
-			check.OK(t, "Proclaim", e.Proclaim(t.Context(), term, value))
-			l := help.Receive(t, leaders, "the value")
-			check.That(t, l.Value == value && l.Term == term.Token(), "the observer is told of %+v, want the value %q in term %d", l, value, term.Token())
-			wantValue(value)
-		}
-		check.That(t, term.Deadline().Equal(deadline), "the deadline moved from %v to %v by values alone", deadline, term.Deadline())
-		check.Error(t, "Proclaim with a tab", e.Proclaim(t.Context(), term, "a\tb"), redlatch.ErrInvalid)
-		check.Error(t, "Proclaim in another election", c.Election("other").Proclaim(t.Context(), term, "two"), redlatch.ErrInvalid)
-
-		adopted := help.Adopt(t, far, help.Detach(t, term))
-		check.Error(t, "Proclaim after Detach", e.Proclaim(t.Context(), term, "detached"), redlatch.ErrDetached)
-		check.OK(t, "Proclaim after Adopt", theirs.Proclaim(t.Context(), adopted, "five"))
-		wantValue("five")
-		check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "e", redlatch.ForceOptions{})))
-		check.Error(t, "Proclaim after a force", theirs.Proclaim(t.Context(), adopted, "forced"), redlatch.ErrNotHeld)
-		expires := check.Value(theirs.Campaign(t.Context(), "six")).OK(t)
-		time.Sleep(time.Second)
-		check.Error(t, "Proclaim after the end", theirs.Proclaim(t.Context(), expires, "expired"), redlatch.ErrNotHeld)
-		lost := help.Campaign(t, e, "seven")
-		s.Do("DEL", locktest.StateKey("e"), help.InsideKey("e"))
-		next := check.Value(theirs.Campaign(t.Context(), "next")).OK(t)
-		check.Error(t, "Proclaim in a term that is over", e.Proclaim(t.Context(), lost, "late"), redlatch.ErrNotHeld)
-		help.WantLost(t, lost)
-		wantValue("next")
-		locktest.Release(t, next)
-		check.Error(t, "Proclaim after Release", theirs.Proclaim(t.Context(), next, "over"), redlatch.ErrNotHeld)
-		help.WantNothingLeft(t, s, "e")
-	})
-}
-
 // TestJobThatFails: a run that failed, panicked or released its own lease uses its window up as any other.
 func TestJobThatFails(t *testing.T) {
 	t.Parallel()
@@ -243,33 +170,6 @@ func campaignWithout(t *testing.T, conns []conn.Conn, lost ...int) {
 		locktest.Release(t, term)
 	}
 	time.Sleep(time.Minute) // until all that this left behind is gone
-}
-
-// TestObserveATermThatIsRaised: nodes that have counted differently let a leader in with different
-// numbers, and are told the term after that. An observer that looks in between hears of it.
-func TestObserveATermThatIsRaised(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, conns, _, leaders := quorumElection(t)
-		campaignWithout(t, conns, 1, 2)
-		one, two := wire.NewGated(conns[1], "election vote"), wire.NewGated(conns[2], "election vote")
-		near := candidate(t, []conn.Conn{conns[0], one, two})
-		result := help.GoAcquire(func() (*redlatch.Lease, error) { return near.Election("e").Campaign(t.Context(), "me") })
-		<-one.Arrived
-		<-two.Arrived
-		early := help.Receive(t, leaders, "the leader")
-		synctest.Wait() // the observer has looked, and waits for a message
-		began := time.Now()
-		close(one.Open)
-		term := help.Await(t, result)
-		close(two.Open) // whose vote would agree with the first
-		check.Must(t, early.Value == "me" && early.Term < term.Token(), "the observer was told %+v first, want a number below the term %d", early, term.Token())
-		leader := help.Receive(t, leaders, "the term")
-		if took := time.Since(began); leader.Term != term.Token() || took > time.Second {
-			t.Errorf("the observer is told %+v after %v, want the term %d at once", leader, took, term.Token())
-		}
-		locktest.Release(t, term)
-	})
 }
 
 // TestObserveATermThatNodesTellDifferently: the nodes that answer do not agree, since one came late. An

@@ -3,20 +3,17 @@ package kinds
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
-	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // TestEntryInLineFollowsItsOwner has two entries of one owner wait, with a waiter of another owner
@@ -59,56 +56,6 @@ func TestOwnerLikeANumberOfTokens(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestReentryOnAServer: two clients that share an owner by name have one entry each, however often
-// they enter. An entry beyond the first asks nothing, nor does its release, and the mutex is free when
-// both have left. The client counts what the depth bounds, also of an entry that has to ask.
-func TestReentryOnAServer(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	o, seen := help.Watched(help.Sluggish())
-	asks := new(wire.Counting)
-	o.WrapConn = func(over conn.Conn) conn.Conn { asks.Conn = over; return asks }
-	one, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish())
-	ctx := redlatch.WithOwner(t.Context(), "me")
-	m := one.ReentrantMutex("a").WithDepth(4)
-	outer := check.Value(m.Lock(ctx)).OK(t)
-	beside := check.Value(other.ReentrantMutex("a").Lock(ctx)).OK(t)
-	asked := func(acquires, releases int) {
-		t.Helper()
-		check.Equal(t, fmt.Sprint(asks.Count("reentrant acquire"), asks.Count("reentrant release")), fmt.Sprint(acquires, releases), "acquisitions and releases that were sent")
-	}
-	first := check.Value(m.Lock(outer.Context())).OK(t)
-	second := check.Value(m.TryLock(ctx)).OK(t)
-	third := check.Value(m.Lock(second.Context())).OK(t)
-	check.Error(t, "Lock beyond the depth", check.ErrorOf(m.Lock(ctx)), redlatch.ErrTooDeep)
-	check.Error(t, "Lock beyond the depth, for another time", check.ErrorOf(m.With(redlatch.LockOptions{TTL: time.Hour}).Lock(ctx)), redlatch.ErrTooDeep)
-	check.Equal(t, len(one.Leases()), 4, "leases of the client")
-	locktest.Release(t, third)
-	check.OK(t, "Do", m.Do(second.Context(), func(ctx context.Context, l *redlatch.Lease) error {
-		check.That(t, l.Token() == outer.Token() && l.Owner() == "me" && ctx.Err() == nil, "%v inside of %v", l, outer)
-		return nil
-	}))
-	asked(1, 0)
-	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "2", "entries")
-	info := check.Value(other.Inspect(t.Context(), "a")).OK(t)
-	check.Equal(t, len(info.Holders), 2, "holders")
-	locktest.Release(t, outer)
-	locktest.Release(t, beside)
-	check.That(t, first.Held() && first.Context().Err() != nil, "the inner entry is not held, or goes on under the context of the outer one")
-	next := help.GoAcquire(func() (*redlatch.Lease, error) { return other.ReentrantMutex("a").Lock(t.Context()) })
-	locktest.InLine(t, s, "a", 1)
-	locktest.Release(t, first)
-	check.OK(t, "Extend", second.Extend(t.Context()))
-	asked(1, 0)
-	locktest.Release(t, second)
-	asked(1, 1)
-	locktest.Release(t, help.Await(t, next))
-	help.WantNothingLeft(t, s, "a")
-	check.Equal(t, seen.Count(redlatch.EventGranted), 5, "grants that were told")
-	check.Equal(t, seen.Count(redlatch.EventReleased), 5, "releases that were told")
-	check.Equal(t, seen.Count(redlatch.EventFailed), 2, "refusals that were told")
 }
 
 // TestWriterWaitsForADeadReaderNoLongerThanItsTTL while another reader lives on and leaves.

@@ -2,7 +2,6 @@ package kinds
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -70,86 +69,5 @@ func TestBadInput(t *testing.T) {
 	}
 	if got := s.Do("KEYS", "redlatch:a*"); got != "" {
 		t.Errorf("keys %q are there", got)
-	}
-}
-
-// tryDo is TryDo of a kind. f is given the lease's context and whether the lease is held.
-type tryDo func(ctx context.Context, f func(ctx context.Context, held bool) error) error
-
-// tryDos is TryDo of each kind that has it, of a lock that one acquisition at a time can hold. The
-// locks have different names, but for the two modes of a RWMutex.
-func tryDos(c *redlatch.Client) map[string]tryDo {
-	plain := func(do func(context.Context, func(context.Context, *redlatch.Lease) error) error) tryDo {
-		return func(ctx context.Context, f func(context.Context, bool) error) error {
-			return do(ctx, func(ctx context.Context, l *redlatch.Lease) error { return f(ctx, l.Held()) })
-		}
-	}
-	semaphore := c.Semaphore("semaphore", 3)
-	return map[string]tryDo{
-		"mutex":     plain(c.Mutex("mutex").TryDo),
-		"reentrant": plain(c.ReentrantMutex("reentrant").TryDo),
-		"rwmutex":   plain(c.RWMutex("rwmutex").TryDo),
-		"reader":    plain(c.RWMutex("rwmutex").TryRDo),
-		"semaphore": plain(func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
-			return semaphore.TryDo(ctx, 2, f)
-		}),
-		"slotpool": func(ctx context.Context, f func(context.Context, bool) error) error {
-			return c.SlotPool("slotpool", 1, redlatch.SlotOptions{}).TryDo(ctx, func(ctx context.Context, s *redlatch.Slot) error {
-				return f(ctx, s.Held())
-			})
-		},
-		"multi": func(ctx context.Context, f func(context.Context, bool) error) error {
-			return c.MultiMutex("one", "two").TryDo(ctx, func(ctx context.Context, l *redlatch.MultiLease) error {
-				return f(ctx, l.Held())
-			})
-		},
-	}
-}
-
-// wantRun wants TryDo to run its function under a lease, and to return the function's error.
-func wantRun(t *testing.T, do tryDo) {
-	t.Helper()
-	var held bool
-	var under context.Context
-	err := do(t.Context(), func(ctx context.Context, h bool) error {
-		held, under = h && ctx.Err() == nil, ctx
-		return help.ErrFailed
-	})
-	check.That(t, errors.Is(err, help.ErrFailed) && held, "TryDo = %v, ran under a lease: %t, want the error of f, and that it ran", err, held)
-	check.That(t, under != nil && under.Err() != nil, "the context of f is not done after TryDo")
-}
-
-// TestTryDo: f must not run without the lock, and TryDo must not wait for it. The lock is free as soon as
-// TryDo has returned, also if f failed, or panicked: a server of net/http goes on after that. Nothing
-// becomes free by itself.
-func TestTryDo(t *testing.T) {
-	t.Parallel()
-	_, c, d := locktest.StartTwo(t, help.Sluggish())
-	others := tryDos(d)
-	for kind, do := range tryDos(c) {
-		t.Run(kind, func(t *testing.T) {
-			other := others[kind]
-			if kind == "reader" { // which runs beside readers
-				other = others["rwmutex"]
-			}
-			for _, pair := range [][2]tryDo{{do, other}, {other, do}} {
-				first, second, ran := pair[0], pair[1], false
-				for range 2 {
-					wantRun(t, first)
-					wantRun(t, second)
-				}
-				check.Nil(t, "TryDo", first(t.Context(), func(context.Context, bool) error {
-					err := second(t.Context(), func(context.Context, bool) error { ran = true; return nil })
-					check.That(t, errors.Is(err, redlatch.ErrTaken) && !ran, "TryDo of a lock that is taken = %v, ran %t, want ErrTaken and that f did not run", err, ran)
-					return nil
-				}))
-				wantRun(t, second)
-				cause := help.Recovered(func() {
-					_ = first(t.Context(), func(context.Context, bool) error { panic("work") })
-				})
-				check.That(t, cause == "work", "TryDo panicked with %v, want work", cause)
-			}
-			wantRun(t, other)
-		})
 	}
 }

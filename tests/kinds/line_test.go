@@ -171,31 +171,3 @@ func TestRestoredLineMayBeFull(t *testing.T) {
 		})
 	})
 }
-
-// TestFullLineSendsNothingElse: a newcomer that is refused has nothing to undo. Under overload that
-// would be more than all else. A multi-lock that is refused at one name keeps none of the others.
-func TestFullLineSendsNothingElse(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		o, seen := help.Watched(crowded(help.Sluggish(), 1))
-		over := &wire.Counting{Conn: s.Conn()}
-		c := wire.Wrap(t, over, o)
-		held := locktest.Lock(t, c.Mutex("a"))
-		next := help.GoLock(t.Context(), c.Mutex("a"))
-		locktest.InLine(t, s, "a", 1)
-		acquires, releases := over.Count("mutex acquire"), over.Count("mutex release")
-		const tries = 20
-		for range tries {
-			wantLineFull(t, check.ErrorOf(c.Mutex("a").Lock(t.Context())))
-		}
-		time.Sleep(time.Second) // in which the background undoes what it has to
-		check.Equal(t, over.Count("mutex acquire")-acquires, tries, "requests of those that were refused")
-		check.Equal(t, over.Count("mutex release"), releases, "releases in the background")
-		failed := seen.Of(redlatch.EventFailed, "a")
-		check.That(t, len(failed) == tries && failed[0].Outcome == redlatch.OutcomeLineFull, "told of the failures %+v", failed)
-		wantLineFull(t, check.ErrorOf(c.MultiMutex("0", "a").Lock(t.Context())))
-		help.AwaitFree(t, s, "0")
-		locktest.Release(t, held)
-		locktest.Release(t, help.Await(t, next))
-	})
-}

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -152,13 +153,6 @@ func TestKeptLockGoesToOthers(t *testing.T) {
 	})
 }
 
-// TestLingeringClientsTakeTurns: several clients that keep locks exclude each other, and all get
-// their turns.
-func TestLingeringClientsTakeTurns(t *testing.T) {
-	t.Parallel()
-	locktest.TakeTurns(t, 100, help.Several(t, redistest.Start(t), 4, lingering())...)
-}
-
 // TestKeptCycleIsCheap: what a cycle of a lock that is kept costs can be counted. It is not parallel,
 // as what others allocate would count.
 func TestKeptCycleIsCheap(t *testing.T) {
@@ -171,71 +165,6 @@ func TestKeptCycleIsCheap(t *testing.T) {
 		check.Nil(t, "Release", l.Release(ctx))
 	})
 	check.That(t, allocations <= most, "%v allocations for a cycle, want %d at most", allocations, most)
-}
-
-// TestKeptReadersAndWriters: an RWMutex is kept by its readers and its writers. A writer of another
-// client gets it when all readers have given it back, also those that use it still; and a reader gets
-// what a writer keeps.
-func TestKeptReadersAndWriters(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		over := &wire.Counting{Conn: s.Conn()}
-		clients := []*redlatch.Client{wire.Wrap(t, over, lingering()), s.Client(t, lingering()), s.Client(t, lingering())}
-		other := s.Client(t, help.Sluggish()).RWMutex("a")
-		var token int64
-		for _, c := range clients {
-			token = keep(t, c.RWMutex("a").RLock)
-		}
-		before := over.Count("rwmutex acquire")
-		locktest.Release(t, check.Value(clients[0].RWMutex("a").RLock(t.Context())).OK(t))
-		check.Equal(t, over.Count("rwmutex acquire"), before, "requests for what is kept")
-
-		used := check.Value(clients[1].RWMutex("a").RLock(t.Context())).OK(t)
-		waits := help.GoAcquire(func() (*redlatch.Lease, error) { return other.Lock(t.Context()) })
-		locktest.InLine(t, s, "a", 1)
-		locktest.Release(t, used)
-		help.WantNext(t, waits, token)
-		for _, read := range []func(context.Context) (*redlatch.Lease, error){other.RLock, other.TryRLock} {
-			keep(t, clients[0].RWMutex("a").Lock)
-			locktest.Release(t, check.Value(read(t.Context())).OK(t))
-		}
-	})
-}
-
-// TestReaderUnderAWriterThatMayBeKept: a reader that came in under a writer is still inside when the
-// writer leaves. The writer's client may not take the lock up again then, nor with a smaller token later.
-func TestReaderUnderAWriterThatMayBeKept(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c, other := s.Client(t, lingering()), s.Client(t, redlatch.Options{})
-		byOwner := func(by *redlatch.Client) func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
-			return func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
-				return by.RWMutex(m.Name()).RLock(redlatch.WithOwner(t.Context(), w.Owner()))
-			}
-		}
-		for name, read := range map[string]func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error){
-			"downgraded": func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
-				return m.Downgrade(t.Context(), w)
-			},
-			"by its context": func(m *redlatch.RWMutex, w *redlatch.Lease) (*redlatch.Lease, error) {
-				return m.RLock(context.WithoutCancel(w.Context()))
-			},
-			"by its owner": byOwner(c), "by its owner, in another": byOwner(other),
-		} {
-			m := c.RWMutex(name)
-			w := mayBeKept(t, m.Lock)
-			r := check.Value(read(m, w)).OK(t)
-			if w.Held() {
-				locktest.Release(t, w)
-			}
-			check.Error(t, name+": TryLock beside the reader", check.ErrorOf(m.TryLock(t.Context())), redlatch.ErrTaken)
-			last := r.Token()
-			locktest.Release(t, r)
-			next := check.Value(m.Lock(locktest.Within(t, locktest.Patience))).OK(t)
-			check.That(t, next.Token() > last, "%s: a writer has the token %d after a reader had %d", name, next.Token(), last)
-			locktest.Release(t, next)
-		}
-	})
 }
 
 // TestOwnerThatAnotherProcessHas: it reads beside the lease of that owner, and beside no later one of the
@@ -281,30 +210,6 @@ func wantOpen(t *testing.T, wanted <-chan struct{}, when string) {
 	}
 }
 
-// TestWantedIsPushed: a holder of each kind is told as soon as a waiter of another process comes,
-// with no heartbeat and no extend, and keeps what it holds; what it asked for does not stay.
-func TestWantedIsPushed(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		near, far := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-		name := help.LockOf(near, kind).Name
-		wished := func(n string) { // so many holders want to be told
-			locktest.Eventually(t, "wishes: "+n, func() bool { return s.Do("ZCOUNT", help.ClientsKey(name), "-inf", "(0") == n })
-		}
-		l := help.Enter(t, help.LockOf(near, kind))
-		wanted := l.Wanted()
-		wished("1")
-		wantOpen(t, wanted, "before any waiter has come")
-		check.That(t, s.Do("PTTL", help.ClientsKey(name)) != "-1", "the wish of a holder stays for ever")
-		next := help.GoEnter(t.Context(), help.LockOf(far, kind))
-		help.Receive(t, wanted, "the word of a waiter")
-		wished("0")
-		check.That(t, l.Wanted() == wanted && l.Held(), "held %t after the word of a waiter, want so, and the same channel again", l.Held())
-		token := l.Token()
-		locktest.Release(t, l)
-		help.WantSuccessor(t, s, next, token)
-	})
-}
-
 // TestWantedByItsOwnProcess: goroutines of the same client count, also those that send nothing to
 // Redis, whether they come before or after the holder asks.
 func TestWantedByItsOwnProcess(t *testing.T) {
@@ -325,5 +230,25 @@ func TestWantedByItsOwnProcess(t *testing.T) {
 		time.Sleep(time.Second)
 		wantOpen(t, wanted, "when no other is left")
 		locktest.Release(t, third)
+	})
+}
+
+// TestLateHeartbeatTellsNoHolder: a waiter has given up, and a copy of its last request arrives after
+// that. No holder is told that it is waited for.
+func TestLateHeartbeatTellsNoHolder(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		m := s.Client(t, redlatch.Options{}).Mutex("a")
+		held := locktest.Lock(t, m)
+		wanted := held.Wanted()
+		time.Sleep(time.Second)
+		late := script.Mutex.Await(check.Value(keys.Of("redlatch:", "a")).OK(t), "{redlatch:gone}:grants", time.Minute, time.Hour, []string{"a ticket"})
+		check.OK(t, "await", s.Conn().Eval(t.Context(), late)[0].Err)
+		time.Sleep(time.Second)
+		wantOpen(t, wanted, "when the waiter has left")
+		result := help.GoLock(t.Context(), m)
+		help.Receive(t, wanted, "the word of a waiter that came after it")
+		locktest.Release(t, held)
+		locktest.Release(t, help.Await(t, result))
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -59,36 +58,6 @@ func wantShut(t *testing.T, c *redlatch.Client, l kindtest.Lock, token int64, d 
 	if l.Kind == "election" {
 		check.Error(t, "Leader", check.ErrorOf(c.Election(l.Name).Leader(t.Context())), redlatch.ErrNotHeld)
 	}
-}
-
-// TestEveryKindReleasedTooEarly: it stays shut, says so, and a second release changes nothing. A
-// forced release opens it.
-func TestEveryKindReleasedTooEarly(t *testing.T) {
-	eachShutKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		c, other := locktest.Open(t, s.URL(), holding(help.Sluggish(), longHold)), locktest.Open(t, s.URL(), help.Sluggish())
-		held := help.Enter(t, help.LockOf(c, kind))
-		token, owner := held.Token(), held.Owner()
-		locktest.Release(t, held)
-		locktest.Release(t, held)
-		check.That(t, !held.Held() && errors.Is(held.Extend(t.Context()), redlatch.ErrNotHeld), "a lease that was released is still held")
-		wantShut(t, other, help.LockOf(other, kind), token, longHold)
-		wantShut(t, c, help.LockOf(c, kind), token, longHold)
-		help.WantExpiry(t, s)
-
-		next := help.GoEnter(t.Context(), help.LockOf(other, kind))
-		locktest.InLine(t, s, held.Name(), 1)
-		info, err := c.ForceRelease(t.Context(), held.Name(), redlatch.ForceOptions{})
-		check.Must(t, err == nil && len(info.Holders) == 1, "ForceRelease of %s = %+v, %v, want what it was before", owner, info, err)
-		help.WantNext(t, next, token)
-		help.WantNothingLeft(t, s, held.Name())
-
-		locktest.Release(t, help.Enter(t, help.LockOf(c, kind)))
-		if _, err := c.ForceRelease(t.Context(), held.Name(), redlatch.ForceOptions{}); err != nil { // with nobody in line
-			t.Errorf("ForceRelease = %v, want nil", err)
-		}
-		help.WantNothingLeft(t, s, held.Name())
-		check.Error(t, "ForceRelease of what is free", check.ErrorOf(c.ForceRelease(t.Context(), held.Name(), redlatch.ForceOptions{})), redlatch.ErrNotHeld)
-	})
 }
 
 // TestEveryKindOpensInTime: waiters of the same client and of another follow each other no faster
@@ -147,47 +116,6 @@ func TestEveryKindLostReleasesLeaveItShut(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestGivenBackIsNotShut: an acquisition that comes to nothing closes nothing.
-func TestGivenBackIsNotShut(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c, other := s.Client(t, holding(help.Sluggish(), longHold)), s.Client(t, help.Sluggish())
-		held := locktest.Lock(t, other.Mutex("b"))
-		check.Error(t, "TryLock", check.ErrorOf(c.MultiMutex("a", "b").TryLock(t.Context())), redlatch.ErrTaken)
-		help.AwaitFree(t, s, "a")
-		ctx, cancel := context.WithCancel(t.Context())
-		result := help.GoLock(ctx, c.Mutex("b"))
-		locktest.InLine(t, s, "b", 1)
-		cancel()
-		help.AwaitError(t, result)
-		locktest.Release(t, held)
-		help.AwaitFree(t, s, "b")
-		both := check.Value(c.MultiMutex("c", "d").Lock(t.Context())).OK(t)
-		check.Nil(t, "Release", both.Release(t.Context()))
-		for _, name := range []string{"c", "d"} {
-			check.Error(t, "TryLock of "+name+" after the release of both", check.ErrorOf(other.Mutex(name).TryLock(t.Context())), redlatch.ErrTaken)
-		}
-	})
-}
-
-// TestManyReleasesLeaveTheirNamesShut: releases that leave together may not forget what they say.
-func TestManyReleasesLeaveTheirNamesShut(t *testing.T) {
-	t.Parallel()
-	const n = 100
-	s, c := locktest.Start(t, holding(help.Sluggish(), longHold))
-	var work sync.WaitGroup
-	for i := range n {
-		work.Go(func() {
-			err := c.Mutex(fmt.Sprint(i)).Do(locktest.Within(t, locktest.Patience), func(context.Context, *redlatch.Lease) error { return nil })
-			check.That(t, err == nil, "Do = %v", err)
-		})
-	}
-	work.Wait()
-	for i := range n {
-		check.That(t, s.Do("EXISTS", locktest.StateKey(fmt.Sprint(i))) == "1", "%d is open", i)
-	}
 }
 
 // TestSemaphoreBoundsHowOften: n permits, each of which is back a minimal hold after it was taken.
