@@ -146,23 +146,6 @@ func TestHookThatPanicsIsToldTheEnd(t *testing.T) {
 	}
 }
 
-// TestHookThatPanicsWhenTheClientIsClosed: the leases after one at whose loss the hook panics are
-// lost, too.
-func TestHookThatPanicsWhenTheClientIsClosed(t *testing.T) {
-	t.Parallel()
-	seen := &help.Events{}
-	o := help.Sluggish()
-	o.Hook = redlatch.JoinHooks(seen.Hook, panicAsAsked)
-	c := check.Value(redlatch.Open(t.Context(), redistest.Start(t).URL(), o)).OK(t)
-	ctx := context.WithValue(t.Context(), panicsAt{}, redlatch.EventLost)
-	for _, name := range []string{"a", "b", "c"} {
-		check.OK(t, "Lock", check.ErrorOf(c.Mutex(name).Lock(ctx)))
-	}
-	check.Equal(t, help.Recovered(func() { _ = c.Close() }), "hook", "Close panicked with")
-	check.Equal(t, seen.Count(redlatch.EventLost), 3, "leases were lost")
-	seen.WantEnds(t)
-}
-
 // TestRefusedAcquisitionTellsNothing: no request is sent, so there is no attempt.
 func TestRefusedAcquisitionTellsNothing(t *testing.T) {
 	t.Parallel()

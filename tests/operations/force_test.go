@@ -1,18 +1,14 @@
 package operations
 
 import (
-	"context"
 	"errors"
 	"os"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
@@ -21,109 +17,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
-
-// TestForceReleaseOfOnesOwn: a client that has never waited listens to nothing. It forces the
-// release of a lease of its own, and the lease must be told at once all the same, not at an extend
-// much later.
-func TestForceReleaseOfOnesOwn(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		for what, renew := range map[string]redlatch.Switch{"a lease that the watchdog extends": redlatch.On, "a lease that is not extended": redlatch.Off} {
-			o := help.Sluggish()
-			o.Lock.Renew = renew
-			c := s.Client(t, o)
-			l := help.Enter(t, help.LockOf(c, kind))
-			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
-			help.Receive(t, l.Context().Done(), what)
-			check.That(t, errors.As(l.Err(), new(*redlatch.LostError)), "%s ends with %v, want a LostError", what, l.Err())
-		}
-	})
-}
-
-// TestForceReleaseDuringAnExtend: Redis has extended the lease, and then it is taken by force. The
-// holder is told before it has the reply to the extend, which says that all is well. It must ask
-// again at once, not after a third of its TTL.
-func TestForceReleaseDuringAnExtend(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		var c *redlatch.Client
-		link := &wire.Answered{Conn: s.Conn(), Script: "mutex renew"}
-		force := sync.OnceFunc(func() {
-			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
-		})
-		link.Then = func(conn.Reply) bool { force(); return true }
-		c = wire.Wrap(t, link, help.Sluggish())
-		l := locktest.Lock(t, c.Mutex("a"))
-		check.OK(t, "Extend", l.Extend(t.Context()))
-		time.Sleep(time.Second)
-		check.Equal(t, help.WantLost(t, l).Reason, redlatch.LossForced, "the reason")
-	})
-}
-
-// TestForcedLossTellsByWhom: a holder that reads "taken by force" at 3 a.m. wants to know by which
-// process, and why. It learns that whichever way it finds out, and so does an operator. One whose
-// client listens learns it at once, also if it extends its lease no more, and so would not find out
-// before its TTL is over.
-func TestForcedLossTellsByWhom(t *testing.T) {
-	const reason = "deploy hangs"
-	heard := func(l *redlatch.Lease) error {
-		<-l.Context().Done()
-		return l.Err()
-	}
-	extends := func(l *redlatch.Lease) error {
-		_ = l.Extend(context.Background())
-		return l.Err()
-	}
-	ways := map[string]struct {
-		lock    redlatch.LockOptions
-		hears   bool
-		findOut func(l *redlatch.Lease) error
-	}{
-		"a message":                   {redlatch.LockOptions{}, true, heard},
-		"a message, not extended":     {redlatch.LockOptions{Renew: redlatch.Off}, true, heard},
-		"a message, past its MaxHold": {redlatch.LockOptions{MaxHold: time.Nanosecond}, true, heard},
-		"Extend":                      {redlatch.LockOptions{}, false, extends},
-		"Extend, not by the clock":    {redlatch.LockOptions{Renew: redlatch.Off}, false, extends},
-		"Release": {redlatch.LockOptions{}, false, func(l *redlatch.Lease) error {
-			return l.Release(context.Background())
-		}},
-	}
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		for way, c := range ways {
-			o := help.Sluggish()
-			o.Lock.Renew, o.Lock.MaxHold = c.lock.Renew, c.lock.MaxHold
-			holder := s.Client(t, o)
-			o.Program = "operator"
-			admin := s.Client(t, o)
-			if c.hears {
-				s.Hearing(holder)
-			}
-			l := help.Enter(t, help.LockOf(holder, kind))
-			time.Sleep(time.Second) // until the holder has a record
-			check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: l.Owner(), Reason: reason})))
-			owner := wantForced(t, c.findOut(l), reason)
-			next := help.Enter(t, help.LockOf(admin, kind))
-			again := check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: owner}))
-			check.Error(t, "the same command once more, which must not hit the next holder", again, redlatch.ErrNotHeld)
-			check.OK(t, "the next holder's Extend", next.Extend(t.Context()))
-			locktest.Release(t, next)
-			info, err := admin.Inspect(t.Context(), l.Name())
-			if f := info.Forced; err != nil || f == nil || f.Owner != owner || f.By.Program != "operator" || f.Reason != reason || f.From.PID == 0 {
-				t.Errorf("%s: Inspect tells of %+v, %v, want who took it from %s", way, f, err, owner)
-			}
-			if ttl := number(t, s, "PTTL", help.ForcedKey(l.Name())); ttl <= 0 || ttl > int(time.Hour.Milliseconds()) {
-				t.Errorf("the note lasts for another %d ms, want an hour", ttl)
-			}
-		}
-	})
-}
-
-// number is the answer of a server that is a number.
-func number(t *testing.T, s locktest.Doer, args ...string) int {
-	t.Helper()
-	n, err := strconv.Atoi(s.Do(args...))
-	check.Must(t, err == nil, "%v: %v", args, err)
-	return n
-}
 
 // wantForced checks that a lease was taken by an operator, for this reason, and returns its owner.
 func wantForced(t *testing.T, err error, reason string) (owner string) {
@@ -139,44 +32,6 @@ func wantForced(t *testing.T, err error, reason string) (owner string) {
 		t.Errorf("the error says %q, want by whom and why", text)
 	}
 	return lost.Owner
-}
-
-// TestForceReleaseOfAllTellsEach: several holders lose at once, and none is told of another's loss.
-func TestForceReleaseOfAllTellsEach(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		o := help.Sluggish()
-		c := s.Client(t, o)
-		o.Program = "operator"
-		admin := s.Client(t, o)
-		var all []*redlatch.Lease
-		for range 3 {
-			all = append(all, check.Value(c.Semaphore("a", 3).Acquire(t.Context(), 1)).OK(t))
-		}
-		for _, l := range all[:2] {
-			o := redlatch.ForceOptions{Owner: l.Owner(), Reason: "that of " + l.Owner()}
-			check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), "a", o)))
-		}
-		for _, l := range all[:2] {
-			_ = l.Extend(t.Context())
-			wantForced(t, l.Err(), "that of "+l.Owner())
-		}
-		check.Nil(t, "Extend of a lease beside them", all[2].Extend(t.Context()))
-		locktest.Release(t, all[2])
-	})
-}
-
-// TestForceNotesAreBounded: a script that takes a lock by force again and again fills no memory.
-func TestForceNotesAreBounded(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Sluggish())
-	for range 160 {
-		locktest.Lock(t, c.Mutex("a"))
-		check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
-	}
-	if n := number(t, s, "HLEN", help.ForcedKey("a")); n > 130 {
-		t.Errorf("%d notes are kept, want some 128", n)
-	}
 }
 
 // TestQuorumForcedLossTellsByWhom: a holder that listens is told by the message. One that does not
@@ -270,20 +125,6 @@ func TestForceReleaseOfALockOfRedisson(t *testing.T) {
 		check.Error(t, "ForceRelease of a hash without an expiry", check.ErrorOf(c.ForceRelease(t.Context(), "a", o)), redlatch.ErrNotHeld)
 		check.Equal(t, s.Do("HGET", key, o.Owner), "2", "what is in the hash")
 	})
-}
-
-// TestTakeByForceOfWhatIsFreeOrShut needs no holder: it passes the line, and opens a mutex that its
-// last holder left shut.
-func TestTakeByForceOfWhatIsFreeOrShut(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Sluggish())
-	locktest.Release(t, takeByForce(t, c.Mutex("a"), redlatch.ForceOptions{}))
-	locktest.Release(t, locktest.Lock(t, c.Mutex("a").With(redlatch.LockOptions{MinHold: help.Lasting})))
-	check.Error(t, "TryLock of what is shut", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrTaken)
-	locktest.Release(t, takeByForce(t, c.Mutex("a"), redlatch.ForceOptions{}))
-	s.Do("SET", locktest.StateKey("a"), "of another library", "PX", "3600000")
-	locktest.Release(t, takeByForce(t, c.Mutex("a"), redlatch.ForceOptions{}))
-	help.WantNothingLeft(t, s, "a")
 }
 
 // TestTakeByForceIsRefused: another owner is not robbed, nor is another kind.

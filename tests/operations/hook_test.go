@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/protocol/keys"
-	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -36,26 +34,6 @@ func slowAt(what redlatch.EventType, d time.Duration) func(redlatch.Event) {
 			time.Sleep(d)
 		}
 	}
-}
-
-// TestForcedBeforeTheLeaseBegins: a lock is taken by force while the hook is told of its grant. The lease
-// that begins after that is lost at once.
-func TestForcedBeforeTheLeaseBegins(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		other := s.Client(t, redlatch.Options{})
-		c, set := hooked(t, s)
-		s.Hearing(c)
-		set(slowAt(redlatch.EventGranted, time.Second))
-		l := help.LockOf(c, kind)
-		for _, acquire := range []func(context.Context) (*redlatch.Lease, error){l.Acquire, l.Try} {
-			time.AfterFunc(500*time.Millisecond, func() {
-				check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), l.Name, redlatch.ForceOptions{})))
-			})
-			lease := check.Value(acquire(t.Context())).OK(t)
-			time.Sleep(time.Second)
-			check.That(t, !lease.Held(), "it is held for another %v, a second and a half after it was taken by force", lease.Remaining())
-		}
-	})
 }
 
 // TestUnkeptHoldsUpNoMessages: a client gives a lock back that it kept, and its hook is slow. It hears of a
@@ -147,27 +125,6 @@ func isTold(wanted <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// TestLateHeartbeatTellsNoHolder: a waiter has given up, and a copy of its last request arrives after
-// that. No holder is told that it is waited for.
-func TestLateHeartbeatTellsNoHolder(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		m := s.Client(t, redlatch.Options{}).Mutex("a")
-		held := locktest.Lock(t, m)
-		wanted := held.Wanted()
-		time.Sleep(time.Second)
-		late := script.Mutex.Await(check.Value(keys.Of("redlatch:", "a")).OK(t), "{redlatch:gone}:grants", time.Minute, time.Hour, []string{"a ticket"})
-		check.OK(t, "await", s.Conn().Eval(t.Context(), late)[0].Err)
-		time.Sleep(time.Second)
-		check.That(t, !isTold(wanted), "a holder is told of a waiter that has left")
-		result := help.GoLock(t.Context(), m)
-		time.Sleep(time.Second)
-		check.That(t, isTold(wanted), "a holder is not told of a waiter that came after it")
-		locktest.Release(t, held)
-		locktest.Release(t, help.Await(t, result))
-	})
 }
 
 // TestReleaseLeavesWishesAlone: a permit is given back, with and without a minimal hold. The holder of

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,71 +25,6 @@ import (
 func look(t *testing.T, c *redlatch.Client, name string) redlatch.LockInfo {
 	t.Helper()
 	return check.Value(c.Inspect(t.Context(), name)).OK(t)
-}
-
-// TestInspectTellsDeadWaiters: of two waiters the first dies. Once the lock is free, only the dead one
-// may be left.
-func TestInspectTellsDeadWaiters(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		holder, operator := s.Client(t, help.Sluggish()), s.Client(t, redlatch.Options{})
-		dying, patient := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
-		l := help.LockOf(holder, kind)
-		help.Enter(t, l)
-		for i, c := range []*redlatch.Client{dying, patient} {
-			help.GoEnter(t.Context(), help.LockOf(c, kind))
-			locktest.InLine(t, s, l.Name, i+1)
-		}
-		for _, w := range look(t, operator, l.Name).Waiters {
-			check.That(t, !w.Dead && !w.LastSeen.Before(w.Since), "waiter %+v, want it alive and heard of since it came", w)
-		}
-		s.Cut(dying)
-		time.Sleep(time.Second)
-		info := look(t, operator, l.Name)
-		if !info.Waiters[0].Dead || info.Waiters[1].Dead || info.Holders[0].Dead || info.Abandoned() {
-			t.Errorf("%+v, want the first waiter dead, and no other", info)
-		}
-		if w := info.Waiters[0]; w.LastSeen.Before(w.Since) || w.LastSeen.After(info.At) {
-			t.Errorf("waiter %+v at %v, want it heard of between its arrival and now", w, info.At)
-		}
-		s.Do("ZREMRANGEBYRANK", help.QueueKey(l.Name), "1", "-1")
-		check.That(t, !look(t, operator, l.Name).Abandoned(), "a lock with a holder is abandoned")
-		s.Do("DEL", locktest.StateKey(l.Name), help.FenceKey(l.Name), help.InsideKey(l.Name), help.BitsKey(l.Name))
-		if info := look(t, operator, l.Name); !info.Abandoned() {
-			t.Errorf("%+v, want it abandoned", info)
-		}
-		wantList(t, operator, "", l.Name) // of which only the line is left
-	})
-}
-
-// TestInspectTellsMissingHeartbeats: a waiter is dead that missed three of its own heartbeats, whatever
-// the heartbeat of the client that looks, also while its connection is there.
-func TestInspectTellsMissingHeartbeats(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
-		holder, waiter, operator := s.Client(t, help.Sluggish()), wire.Wrap(t, link, help.Sluggish()), s.Client(t, redlatch.Options{})
-		locktest.Lock(t, holder.Mutex("a"))
-		came := time.Now()
-		help.GoLock(t.Context(), waiter.Mutex("a"))
-		locktest.InLine(t, s, "a", 1)
-		time.Sleep(10 * time.Minute)
-		link.Harm(wire.Unsent, wire.Every)
-		last := time.Now()
-		want := func(after time.Duration, dead bool) {
-			t.Helper()
-			time.Sleep(time.Until(last.Add(after)))
-			w := look(t, operator, "a").Waiters[0]
-			if w.Dead != dead || w.LastSeen.After(last) || w.LastSeen.Before(last.Add(-70*time.Second)) || w.Since.Sub(came) > time.Second {
-				t.Errorf("waiter %+v, want dead: %v, and that it was heard of a heartbeat before %v", w, dead, last)
-			}
-		}
-		want(90*time.Second, false)
-		want(4*time.Minute, true)
-		s.Do("ZREM", help.ClientsKey("a"), help.GrantsChannel(waiter))
-		if w := look(t, operator, "a").Waiters[0]; !w.Dead || !w.LastSeen.Equal(w.Since) {
-			t.Errorf("waiter %+v, want it dead and not heard of since it came", w)
-		}
-	})
 }
 
 // TestInspectTellsDeadHolders: a holder that listened is believed dead as soon as it does not, one that
@@ -248,84 +182,18 @@ func TestListPatterns(t *testing.T) {
 	}
 }
 
-// labelled is sluggish options with labels.
-func labelled(labels map[string]string) redlatch.Options {
-	o := help.Sluggish()
-	o.Labels = labels
-	return o
-}
-
-// TestLabelsOfHoldersAndWaiters: each kind of lock tells the labels of its holder and its waiter,
-// those of the client under those of the context, also when the line was lost; and tells them no more
-// when both are gone.
-func TestLabelsOfHoldersAndWaiters(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		c := locktest.Open(t, s.URL(), labelled(map[string]string{"service": "bill", "zone": "a"}))
-		operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-		ctx := redlatch.WithLabels(t.Context(), map[string]string{"request": "1", "zone": "b"})
-		l := help.LockOf(c, kind)
-		held := check.Value(l.Acquire(ctx)).OK(t)
-		waiter := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-		waiting, giveUp := context.WithCancel(redlatch.WithLabels(t.Context(), map[string]string{"request": "2\n\x1b[31m"}))
-		got := help.GoEnter(waiting, help.LockOf(waiter, kind))
-		locktest.InLine(t, s, l.Name, 1)
-		told := func() bool {
-			info := look(t, operator, l.Name)
-			return maps.Equal(info.Holders[0].Labels, map[string]string{"service": "bill", "zone": "b", "request": "1"}) &&
-				len(info.Waiters) == 1 && maps.Equal(info.Waiters[0].Labels, map[string]string{"request": "2\n\x1b[31m"})
-		}
-		locktest.Eventually(t, "labels of holder and waiter are told", told)
-		before := look(t, operator, l.Name).Waiters[0].Owner
-		s.Do("DEL", help.QueueKey(l.Name))
-		locktest.Eventually(t, "they are told again", func() bool { return told() && look(t, operator, l.Name).Waiters[0].Owner != before })
-		giveUp()
-		help.AwaitError(t, got)
-		locktest.Release(t, held)
-		locktest.Eventually(t, "no note is left", func() bool { return s.Do("EXISTS", help.NotesKey(c), help.NotesKey(waiter)) == "0" })
-	})
-}
-
-// TestLabelsThatAreRefused: before anything is sent.
-func TestLabelsThatAreRefused(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Sluggish())
-	many := make(map[string]string)
-	for i := range 9 {
-		many[fmt.Sprint(i)] = ""
-	}
-	for what, labels := range map[string]map[string]string{
-		"too many": many, "no key": {"": "v"}, "a long key": {strings.Repeat("k", 65): "v"}, "a key with a newline": {"k\n": "v"},
-		"a long value": {"k": strings.Repeat("v", 257)}, "no UTF-8": {"k": "\xff"},
-	} {
-		ctx := redlatch.WithLabels(t.Context(), labels)
-		ctx = redlatch.WithLabels(ctx, map[string]string{"fine": "yes"}) // which makes nothing good
-		_, err := c.Mutex("a").Lock(ctx)
-		_, multiple := c.MultiMutex("a", "b").TryLock(ctx)
-		_, options := redlatch.New(nil, redlatch.Options{Labels: labels})
-		for _, err := range []error{err, multiple, options} {
-			if !errors.Is(err, redlatch.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "abels") {
-				t.Errorf("%s: %v, want ErrInvalid that tells of labels", what, err)
-			}
-		}
-	}
-	check.Equal(t, s.Do("DBSIZE"), "0", "keys are there")
-}
-
 // TestCallersOfAWaiter: the waiters of one client that stand in line together are one waiter with
 // so many callers; those that give up are no longer counted, and nothing is noted when all are gone.
 func TestCallersOfAWaiter(t *testing.T) {
 	t.Parallel()
-	for name, labels := range map[string]map[string]string{"with labels": {"trace": "7"}, "without": nil} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *memory.Server) { callersOfAWaiter(t, s, labels) })
-		})
+	for _, labels := range []map[string]string{{"trace": "7"}, nil} {
+		memory.Run(t, func(t *testing.T, s *memory.Server) { callersOfAWaiter(t, s, labels) })
 	}
 }
 
 func callersOfAWaiter(t *testing.T, s *memory.Server, labels map[string]string) {
 	operator, waiter := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
-	m := waiter.Mutex("a")
+	m, notes := waiter.Mutex("a"), "{redlatch:"+waiter.ID()+"}:notes"
 	held := locktest.Lock(t, s.Client(t, help.Sluggish()).Mutex("a"))
 	want := func(when string, n int, labels map[string]string) {
 		t.Helper()
@@ -351,14 +219,14 @@ func callersOfAWaiter(t *testing.T, s *memory.Server, labels map[string]string) 
 	want("two gave up", 4, labels)
 	leave()
 	want("the first gave up, and the next tells it in its place", 3, nil)
-	check.Equal(t, s.Do("HLEN", help.NotesKey(waiter)), "1", "notes, when the first is gone")
+	check.Equal(t, s.Do("HLEN", notes), "1", "notes, when the first is gone")
 	locktest.Release(t, held)
 	others.Wait()
 	for _, other := range gaveUp {
 		help.AwaitError(t, other)
 	}
 	time.Sleep(time.Second)
-	check.Equal(t, s.Do("EXISTS", help.NotesKey(waiter)), "0", "notes are left")
+	check.Equal(t, s.Do("EXISTS", notes), "0", "notes are left")
 }
 
 // TestHolderIsKnownAfterALossOfData: the server restarts without data, and a client acquires a lock again.

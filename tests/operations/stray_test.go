@@ -1,7 +1,6 @@
 package operations
 
 import (
-	"context"
 	"errors"
 	"runtime"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/memory"
 )
 
 // traced are options with which leases that are forgotten are found.
@@ -116,32 +114,4 @@ func TestTracedLeaseIsALease(t *testing.T) {
 		check.Nil(t, "Close without a lease", c.Close())
 		seen.WantEnds(t)
 	})
-}
-
-// TestLeaseThatOutlivesItsContext: the request is over, and the lease is extended for ever. That is
-// told once; not for a lease that is released soon after.
-func TestLeaseThatOutlivesItsContext(t *testing.T) { memory.EachKind(t, outlives) }
-
-func outlives(t *testing.T, s *memory.Server, kind int) {
-	o, seen := help.Watched(help.Brisk(3 * time.Second))
-	c := s.Client(t, o)
-	ctx, cancel := context.WithCancel(t.Context())
-	l := check.Value(help.LockOf(c, kind).Acquire(ctx)).OK(t)
-	seen.Await(t, redlatch.EventExtended, l.Name(), 0)
-	if n := seen.Count(redlatch.EventOutlived); n != 0 || c.Leases()[0].Outlived {
-		t.Errorf("%d leases outlive contexts that are not done", n)
-	}
-	cancel()
-	if all := c.Leases(); len(all) != 1 || !all[0].Outlived {
-		t.Errorf("Leases = %+v, want one whose context is done", all)
-	}
-	seen.Await(t, redlatch.EventOutlived, l.Name(), 0)
-	n := len(seen.Of(redlatch.EventExtended, l.Name()))
-	seen.Await(t, redlatch.EventExtended, l.Name(), n+1)
-	if all := seen.Of(redlatch.EventOutlived, l.Name()); len(all) != 1 || all[0].Token == 0 || all[0].HeldFor <= 0 || all[0].Remaining <= 0 {
-		t.Errorf("it was told as %+v, want once", all)
-	}
-	locktest.Release(t, l)
-	check.Nil(t, "Close", c.Close())
-	seen.WantEnds(t)
 }

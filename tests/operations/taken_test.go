@@ -27,67 +27,6 @@ func wantTakenBy(t *testing.T, err error, name, owner string) *redlatch.TakenErr
 	return taken
 }
 
-// TestTakenNamesTheHolder: a caller that finds a lock taken is told by which client, also by its
-// own, which forgot a release, and without another request.
-func TestTakenNamesTheHolder(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		c, other := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
-		held := help.Enter(t, help.LockOf(c, kind))
-		owner, mine, theirs := held.Owner(), " by this client", " by \""+held.Owner()+"\""
-		l := help.LockOf(c, kind)
-		if l.Kind == "reentrant" { // Redis tells only with one command more
-			owner, mine, theirs = "", "; TakenError.Describe or `redlatch inspect` tells by which process", "; TakenError.Describe"
-		}
-		wanted := func(err error, own bool, text string) {
-			t.Helper()
-			taken := wantTakenBy(t, err, l.Name, owner)
-			if own = own && owner != ""; taken.Own != own || taken.Since.IsZero() == own || !strings.Contains(err.Error(), text) {
-				t.Errorf("%+v, want own: %v, and %q: %v", taken, own, text, err)
-			}
-			if exhausted := l.Kind == "semaphore" || l.Kind == "slotpool"; errors.Is(err, redlatch.ErrExhausted) != exhausted {
-				t.Errorf("%v matches ErrExhausted: %v", err, !exhausted)
-			}
-		}
-		wait := func(c *redlatch.Client) error {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			return check.ErrorOf(help.LockOf(c, kind).Acquire(ctx))
-		}
-		_, err := l.Try(t.Context())
-		wanted(err, true, mine)
-		wanted(wait(c), true, mine)
-		wanted(wait(c), true, mine) // now the client listens
-		_, err = help.LockOf(other, kind).Try(t.Context())
-		wanted(err, false, theirs)
-		wanted(wait(other), false, theirs)
-		locktest.Release(t, held)
-	})
-}
-
-// TestTakenNamesTheHolderOfNow: the holder of a minute ago may be innocent of what keeps a waiter.
-func TestTakenNamesTheHolderOfNow(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		one, two, waiter := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish()), s.Client(t, help.Brisk(help.Lasting))
-		first := help.Enter(t, help.LockOf(one, kind))
-		next := help.GoEnter(t.Context(), help.LockOf(two, kind))
-		locktest.InLine(t, s, first.Name(), 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		waits := help.GoEnter(ctx, help.LockOf(waiter, kind))
-		locktest.InLine(t, s, first.Name(), 2)
-		locktest.Release(t, first)
-		second := help.Await(t, next)
-		time.Sleep(time.Minute) // in which the waiter asks
-		cancel()
-		owner := second.Owner()
-		if help.LockOf(one, kind).Kind == "reentrant" {
-			owner = ""
-		}
-		wantTakenBy(t, help.AwaitError(t, waits), second.Name(), owner)
-		locktest.Release(t, second)
-	})
-}
-
 // TestTakenWithoutAHolder: what is closed, full or of another library is no acquisition of a client.
 func TestTakenWithoutAHolder(t *testing.T) {
 	t.Parallel()
