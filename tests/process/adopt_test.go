@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
@@ -128,62 +126,6 @@ func detached(t *testing.T, c *redlatch.Client, kind string) (text string) {
 	return help.Detach(t, help.Enter(t, help.LockOf(c, slices.Index(kindtest.Kinds(), kind))))
 }
 
-// TestAdoptThatFails leaves no lock behind that no process holds: no answer came, or the context
-// ended. A run that was adopted and given up took place.
-func TestAdoptThatFails(t *testing.T) {
-	t.Parallel()
-	c := trial.NewCourse(t, 1)
-	canceled := wire.Mishap{Name: "canceled", Runs: true, Cancels: true, Answers: true}
-	for _, kind := range append(kindtest.Kinds(), "job") {
-		for _, m := range []wire.Mishap{wire.Unheard, canceled} {
-			what := kind + ", " + m.Name
-			o, want := trial.Losing(), redlatch.ErrUnreachable
-			if m.Cancels {
-				o.RequestTimeout, want = locktest.Patience, context.Canceled // nothing but the context ends the call
-			}
-			client, links := c.Client(t, o)
-			text := detached(t, c.Far, kind)
-			ctx, cancel := context.WithCancel(t.Context())
-			links[0].Cancel = cancel
-			links[0].Harm(m, wire.Every)
-			check.Error(t, what+": Adopt", check.ErrorOf(client.Adopt(ctx, text, redlatch.LockOptions{})), want)
-			links[0].Harm(m, wire.None)
-			if kind == "job" {
-				locktest.Eventually(t, what+": the run is over", func() bool {
-					info, err := c.Far.Inspect(t.Context(), kind)
-					return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
-				})
-			} else {
-				help.WantNothingLeft(t, c.Nodes[0], kind)
-			}
-			help.WantOver(t, c.Far, text)
-			c.Nodes[0].Do("DEL", locktest.StateKey(kind)) // the window of the run
-			cancel()
-		}
-	}
-}
-
-// TestDetachWithoutAnAnswer: the lease is held as before, and can be detached when Redis answers.
-func TestDetachWithoutAnAnswer(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
-		far := s.Client(t, help.Sluggish())
-		l := locktest.Lock(t, wire.Wrap(t, link, trial.Losing()).Mutex("a"))
-		token := l.Token()
-		link.Harm(wire.Unheard, wire.Every)
-		check.Error(t, "Detach", check.ErrorOf(l.Detach(t.Context())), redlatch.ErrUnreachable)
-		check.That(t, l.Held() && l.Token() == token, "held: %t, with token %d; want it as it was", l.Held(), l.Token())
-		link.Harm(wire.Unheard, wire.None)
-		text := help.Detach(t, l)
-		l = help.Adopt(t, far, text)
-		locktest.Release(t, l)
-		if info, err := far.Inspect(t.Context(), "a"); err != nil || len(info.Holders) != 0 {
-			t.Errorf("Inspect = %+v, %v, want no holder", info, err)
-		}
-	})
-}
-
 // TestDetachedLeaseIsNotCleanedUp: the reply to an acquisition was lost. For that the client releases
 // the owner once more when the lease has ended. Over a quorum, one node has not answered when the client
 // detaches the lease. Another node comes to the adoption after the release of the adopted lease.
@@ -210,107 +152,6 @@ func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 			help.WantNothingLeft(t, node, "a")
 		}
 	}
-}
-
-// TestAdoptWhoseReplyIsLate: the deadline counts from before the request.
-func TestAdoptWhoseReplyIsLate(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	o := help.Sluggish()
-	o.Lock.TTL = locktest.Patience // a hundredth of which is less than the second
-	text := help.Detach(t, locktest.Lock(t, locktest.Open(t, s.URL(), o).Mutex("a")))
-	late := &wire.Answered{Conn: wire.Dial(t, s.Addr()), Script: "mutex adopt", Then: func(conn.Reply) bool {
-		retry.Sleep(t.Context(), time.Second)
-		return true
-	}}
-	l := help.Adopt(t, wire.Wrap(t, late, o), text)
-	help.WantSoundDeadline(t, s, l)
-	locktest.Release(t, l)
-}
-
-// TestAdoptWhatIsOver: the lease expired, was taken by force, or its name is something else by now. Under
-// another prefix a text is refused as well, and stays good. A bound on the line does not matter.
-func TestAdoptWhatIsOver(t *testing.T) {
-	t.Parallel()
-	for _, kind := range append(kindtest.Kinds(), "job", "reader") {
-		memory.Run(t, func(t *testing.T, s *memory.Server) {
-			elsewhere := help.Sluggish()
-			elsewhere.Prefix = "elsewhere:"
-			c, other := s.Client(t, help.Sluggish()), s.Client(t, elsewhere)
-			text := detached(t, c, kind)
-			if kind == "reader" {
-				check.OK(t, "RLock beside it", check.ErrorOf(c.RWMutex(kind).RLock(t.Context())))
-				help.GoAcquire(func() (*redlatch.Lease, error) { return c.RWMutex(kind).Lock(t.Context()) })
-				locktest.InLine(t, s, kind, 1)
-			}
-			help.WantOver(t, other, text)
-			l := check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: time.Second, MaxWaiters: 1})).From(t, "Adopt of a "+kind)
-			check.That(t, l.Remaining() <= time.Second, "%v are left of a %s that was adopted for a second", l.Remaining(), kind)
-			text = help.Detach(t, l)
-			time.Sleep(time.Second + time.Millisecond)
-			help.WantOver(t, c, text)
-		})
-		memory.Run(t, func(t *testing.T, s *memory.Server) {
-			c := s.Client(t, help.Sluggish())
-			text := detached(t, c, kind)
-			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), kind, redlatch.ForceOptions{})))
-			help.WantOver(t, c, text)
-			help.WantNothingLeft(t, s, kind)
-			another := c.RWMutex(kind).Lock
-			if kind != "election" {
-				another = func(ctx context.Context) (*redlatch.Lease, error) { return c.Election(kind).Campaign(ctx, "x") }
-			}
-			l := check.Value(another(t.Context())).OK(t)
-			err := check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{}))
-			check.Error(t, fmt.Sprintf("Adopt of a %s whose name is in use for something else", kind), err, redlatch.ErrWrongKind)
-			locktest.Release(t, l)
-			help.WantNothingLeft(t, s, kind)
-		})
-	}
-}
-
-// TestAdoptSlot: the number goes on, and rests no longer than before.
-func TestAdoptSlot(t *testing.T) {
-	t.Parallel()
-	_, c, other := locktest.StartTwo(t, help.Sluggish())
-	pool := c.SlotPool("ids", 3, redlatch.SlotOptions{})
-	for range 2 {
-		check.OK(t, "Acquire", check.ErrorOf(pool.Acquire(t.Context())))
-	}
-	slot := check.Value(pool.Acquire(t.Context())).OK(t)
-	slot = check.Value(help.Adopt(t, other, help.Detach(t, slot.Lease)).Slot()).OK(t)
-	if id, err := slot.ID(); id != 2 || err != nil {
-		t.Errorf("slot %d, %v, want 2", id, err)
-	}
-	locktest.Release(t, slot.Lease)
-	check.Nil(t, "an acquisition after the release of the slot", check.ErrorOf(pool.TryAcquire(t.Context())))
-	check.Error(t, "the slot of a mutex", check.ErrorOf(locktest.Lock(t, c.Mutex("a")).Slot()), redlatch.ErrInvalid)
-}
-
-// TestAdoptRWMutex: readers go on beside each other. A writer goes on alone, lets its own readers
-// in, and becomes a reader.
-func TestAdoptRWMutex(t *testing.T) {
-	t.Parallel()
-	s, c, other := locktest.StartTwo(t, help.Sluggish())
-	one := check.Value(c.RWMutex("a").RLock(t.Context())).OK(t)
-	two := check.Value(other.RWMutex("a").RLock(t.Context())).OK(t)
-	one = help.Adopt(t, other, help.Detach(t, one))
-	locktest.Release(t, two)
-	check.Error(t, "a writer beside a reader that was adopted", check.ErrorOf(c.RWMutex("a").TryLock(t.Context())), redlatch.ErrTaken)
-	locktest.Release(t, one)
-
-	writer := check.Value(c.RWMutex("a").Lock(t.Context())).OK(t)
-	writer = help.Adopt(t, other, help.Detach(t, writer))
-	check.Error(t, "a reader beside a writer that was adopted", check.ErrorOf(c.RWMutex("a").TryRLock(t.Context())), redlatch.ErrTaken)
-	reader, err := other.RWMutex("a").TryRLock(writer.Context())
-	check.Must(t, err == nil, "the writer's own reader: %v", err)
-	locktest.Release(t, reader)
-	reader = check.Value(other.RWMutex("a").Downgrade(t.Context(), writer)).OK(t)
-	beside, err := c.RWMutex("a").TryRLock(t.Context())
-	check.Must(t, err == nil, "a reader beside one that was the writer: %v", err)
-	locktest.Release(t, beside)
-	locktest.Release(t, reader)
-	help.WantNothingLeft(t, s, "a")
 }
 
 // TestDetachAtTheDepth: an entry that goes on elsewhere is none more, so it needs no room below the bound

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,35 +17,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 	"github.com/redlatch/redlatch/tests/internal/worker"
 )
-
-// TestLockOfSeveralInACycle: a MultiMutex that waits for its second name keeps the first. A goroutine that
-// would wait for that is refused at once, and the MultiMutex then gets its names.
-func TestLockOfSeveralInACycle(t *testing.T) {
-	t.Parallel()
-	for _, strict := range []redlatch.Switch{redlatch.Off, redlatch.On} {
-		o := help.Sluggish()
-		o.Lock.StrictOrder = strict
-		s, c := locktest.Start(t, o)
-		b := locktest.Lock(t, c.Mutex("b"))
-		several := make(chan error, 1)
-		go func() {
-			l, err := c.MultiMutex("a", "b").Lock(context.Background())
-			if err == nil {
-				err = l.Release(context.Background())
-			}
-			several <- err
-		}()
-		locktest.Eventually(t, "it has noted that it waits", func() bool { return s.Do("HLEN", help.NotesKey(c)) == "1" })
-		err := check.ErrorOf(c.Mutex("a").Lock(b.Context()))
-		check.That(t, errors.Is(err, redlatch.ErrDeadlock) && !errors.Is(err, redlatch.ErrTaken), "Lock = %v, want ErrDeadlock alone", err)
-		for _, name := range []string{`"a"`, `"b"`} {
-			check.That(t, strings.Contains(fmt.Sprint(err), name), "%v does not name the mutex %s", err, name)
-		}
-		check.Equal(t, redlatch.OutcomeOf(err), redlatch.OutcomeMisuse, "the outcome")
-		locktest.Release(t, b)
-		check.Nil(t, "Receive", help.Receive(t, several, "the MultiMutex"))
-	}
-}
 
 // deadlocks returns what an operator is told.
 func deadlocks(t *testing.T, c *redlatch.Client) []redlatch.Deadlock {

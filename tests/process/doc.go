@@ -10,6 +10,6 @@
 //	deadlock  processes and goroutines that wait for each other for ever; others taken for such
 //	endurance  anything that grows in an hour, by a make target of its own
 //	leak      keys and subscriptions that stay; Close that hangs
-//	relay     the handoff within a process: tokens, losses, waiters that give up
+//	relay     the handoff within a process: a lease that is not extended meanwhile
 //	scale     how much many processes send
 package process

@@ -95,24 +95,6 @@ func TestCloseIsBounded(t *testing.T) {
 	check.Error(t, "TryLock", help.AwaitError(t, tried), redlatch.ErrClosed)
 }
 
-// TestCloseEndsWaitsAndLeases: what is held is not released, as the work may go on; and nobody
-// waits for a client that is gone.
-func TestCloseEndsWaitsAndLeases(t *testing.T) {
-	t.Parallel()
-	s, other := locktest.Start(t, help.Sluggish())
-	c := check.Value(redlatch.Open(t.Context(), s.URL(), help.Sluggish())).OK(t)
-	kept, taken := locktest.Lock(t, c.Mutex("kept")), locktest.Lock(t, other.Mutex("taken"))
-	result := help.GoLock(t.Context(), c.Mutex("taken"))
-	locktest.InLine(t, s, "taken", 1)
-	check.Nil(t, "Close", locktest.CloseLeaving(c))
-	check.Error(t, "Lock", help.AwaitError(t, result), redlatch.ErrClosed)
-	help.WantLost(t, kept)
-	check.Equal(t, s.Do("GET", locktest.StateKey("kept")), kept.Owner(), "after Close, the holder of the lock under the work is")
-	check.That(t, s.Do("EXISTS", help.QueueKey("taken"), help.ClientsKey("taken")) == "0", "Close left its place in line behind")
-	check.Error(t, "TryLock after Close", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrClosed)
-	locktest.Release(t, taken)
-}
-
 // TestClosedClientChangesNothing: over a connection that the program brought, and that stays open.
 func TestClosedClientChangesNothing(t *testing.T) {
 	t.Parallel()

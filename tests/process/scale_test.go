@@ -19,12 +19,16 @@ import (
 // TestCountsOfProcesses checks what docs/performance.md says that processes send, for two numbers of them.
 // REDLATCH_SCALE names another number, and -v tells what they cost.
 func TestCountsOfProcesses(t *testing.T) {
+	t.Parallel()
 	sizes := []int{10, 50}
 	if n, err := strconv.Atoi(os.Getenv("REDLATCH_SCALE")); err == nil {
 		sizes = []int{n}
 	}
 	for _, n := range sizes {
-		t.Run(fmt.Sprint(n), func(t *testing.T) { scale(t, n) })
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			scale(t, n)
+		})
 	}
 }
 
