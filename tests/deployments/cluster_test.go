@@ -164,26 +164,6 @@ func TestKeptLocksInACluster(t *testing.T) {
 	locktest.Eventually(t, "the client knows that it has the lock no more", func() bool { return !l.Held() })
 }
 
-// TestRecordAtANodeThatIsDown: the node that has the record of a client is not that of its lock. Others
-// see the holder, if not its process, and can take the lock by force.
-func TestRecordAtANodeThatIsDown(t *testing.T) {
-	t.Parallel()
-	nodes := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no", "--cluster-node-timeout", "600000")
-	c, other := locktest.Open(t, help.ClusterURL(nodes), help.Sluggish()), locktest.Open(t, help.ClusterURL(nodes), redlatch.Options{})
-	shard := nodes[0].Slot("{redlatch:"+c.ID()+"}:client") * 3 / 16384
-	name := "e"
-	for help.ShardOf(nodes, name) == shard {
-		name += "e"
-	}
-	term := check.Value(c.Election(name).Campaign(t.Context(), "me")).OK(t)
-	nodes[shard].Pause()
-	leader := check.Value(other.Election(name).Leader(t.Context())).OK(t)
-	check.That(t, leader.Term == term.Token() && leader.Process == (redlatch.Process{}), "Leader = %+v, want the term %d", leader, term.Token())
-	check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), name, redlatch.ForceOptions{})))
-	check.Error(t, "Extend", term.Extend(t.Context()), redlatch.ErrNotHeld)
-	nodes[shard].Resume()
-}
-
 // TestForceAmongUnlikeClientsOfACluster: one client has sharded channels, and the other has none. The
 // holder is told at once by whichever it listens to.
 func TestForceAmongUnlikeClientsOfACluster(t *testing.T) {

@@ -6,10 +6,10 @@
 //	cluster             cluster: a master dies, slots move all the time, waiting for many names over few connections, messages that go to every node; a client that keeps locks
 //	failover            a replica is promoted: it may lack the lock, and its clock differs
 //	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
-//	quorum              quorum: the life of a lease of each kind, ties
+//	quorum              quorum: several names; what it refuses
 //	quorum_clock_linux  quorum: the clocks of nodes are set
 //	quorum_cost         quorum: requests that are needless, also to a node that is down for long
 //	quorum_fault        quorum: nodes that die, forget, are slow, stale or cut off; votes that cross a release
-//	quorum_refusal      quorum: errors that mistake "held" for "unreachable"; servers that cannot be nodes; what Nodes tells of them
+//	quorum_refusal      quorum: a wait that ends in mid-round; servers that cannot be nodes; what Nodes tells of them
 //	quorum_tie          quorum: ties that look like a lock that is held; own requests that keep an attempt out
 package deployments

@@ -323,67 +323,6 @@ func TestQuorumMendsARunTwice(t *testing.T) {
 	})
 }
 
-// TestQuorumManyContenders: fifty at once, of which each gets the lock, in a number of requests
-// that stays bounded.
-func TestQuorumManyContenders(t *testing.T) {
-	t.Parallel()
-	help.OfSizes(t, []int{4, 5}, func(t *testing.T, n int) {
-		const contenders = 50
-		nodes := help.StartNodes(t, n)
-		ctx := locktest.Within(t, 2*locktest.Patience)
-		var clients []*redlatch.Client
-		for range 5 {
-			clients = append(clients, help.OpenQuorum(t, nodes, help.Sluggish()))
-		}
-		locktest.Release(t, locktest.Lock(t, clients[0].Mutex("a")))
-		nodes[0].Do("CONFIG", "RESETSTAT")
-		var resource help.HighWater
-		help.Together(contenders, func(i int) {
-			l, err := clients[i%len(clients)].Mutex("a").Lock(ctx)
-			if err != nil {
-				t.Errorf("Lock = %v", err)
-				return
-			}
-			if token := l.Token(); !l.Held() || !resource.Admit(token) {
-				t.Errorf("inside with token %d, held %t: a later one was inside before", token, l.Held())
-			}
-			check.Nil(t, "Release", l.Release(ctx))
-		})
-		requests := float64(help.CommandCalls(nodes[0], "evalsha")) / contenders
-		if requests > contenders { // as many as if each had tried once for every turn of another
-			t.Errorf("%.1f requests per node for each acquisition, want %d at most", requests, contenders)
-		}
-	})
-}
-
-// TestQuorumGrantWhileDeaf: once any node had been heard, the loss of all subscriptions was not
-// noticed, and a waiter slept for its heartbeat.
-func TestQuorumGrantWhileDeaf(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	var conns []conn.Conn
-	var proxies []*wire.Proxy
-	for _, node := range nodes {
-		p := wire.StartProxy(t, node)
-		proxies = append(proxies, p)
-		conns = append(conns, wire.Divided{Conn: wire.Dial(t, node.Addr()), Subscriptions: wire.Dial(t, p.Listen)})
-	}
-	c := wire.WrapQuorum(t, conns, help.Sluggish())
-	held := locktest.Lock(t, help.OpenQuorum(t, nodes, help.Sluggish()).Mutex("a"))
-	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == len(nodes) })
-	next := help.GoLock(locktest.Within(t, 2*locktest.Patience), c.Mutex("a"))
-	for _, node := range nodes {
-		locktest.InLine(t, node, "a", 1)
-		locktest.Eventually(t, "the subscription is up", func() bool { return help.Hears(node, c) })
-	}
-	for i, p := range proxies {
-		p.Stop()
-		locktest.Eventually(t, "nobody listens", func() bool { return !help.Hears(nodes[i], c) })
-	}
-	locktest.Release(t, held)
-	locktest.Release(t, help.Await(t, next))
-}
-
 // late is a connection over which the first vote is late, and arrives even if the client no longer
 // waits for it. The reply to the first release is late, too.
 type late struct {

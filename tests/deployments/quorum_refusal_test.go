@@ -61,59 +61,6 @@ func TestPlaceWithoutTheRightToExpire(t *testing.T) {
 	}
 }
 
-// TestQuorumHeldAtABareMajority: the lock is held at exactly as many nodes as it takes, and every
-// node answers. Half of an even number of nodes decide that a client is not let in, and do not tell
-// whether one owner is at a majority. The client took that for a tie, and went on trying, often for
-// seconds; one in line asked the nodes several times a second.
-func TestQuorumHeldAtABareMajority(t *testing.T) {
-	t.Parallel()
-	help.OfSizes(t, []int{4, 6}, func(t *testing.T, n int) {
-		synctest.Test(t, func(t *testing.T) {
-			const tries = 20
-			nodes, conns := memory.Nodes(t, n)
-			over, majority := slices.Clone(conns), n/2+1
-			var links []*wire.Lossy
-			for i := majority; i < n; i++ {
-				links = append(links, &wire.Lossy{Conn: conns[i], Hits: wire.None})
-				over[i] = links[i-majority]
-			}
-			c := wire.WrapQuorum(t, over, help.Sluggish())
-			locktest.Release(t, locktest.Lock(t, c.Mutex("first of all"))) // and all nodes vote
-			for _, l := range links {
-				l.Harm(wire.Unsent, wire.Every)
-			}
-			held := locktest.Lock(t, c.Mutex("a"))
-			check.Equal(t, help.InsideAt(nodes, "a", held.Owner()), majority, "nodes that have the owner")
-			counts := make([]conn.Conn, n)
-			for i := range counts {
-				counts[i] = &wire.Counting{Conn: conns[i]}
-			}
-			asked := func() (all int) {
-				for _, k := range counts {
-					k := k.(*wire.Counting)
-					all += k.Count("mutex vote") + k.Count("mutex release")
-				}
-				return all
-			}
-			m := wire.WrapQuorum(t, counts, help.Sluggish()).Mutex("a")
-			help.WantTaken(t, "TryLock", check.ErrorOf(m.TryLock(t.Context())))
-			before := asked()
-			for range tries {
-				help.WantTaken(t, "TryLock", check.ErrorOf(m.TryLock(t.Context())))
-			}
-			// A vote at each node, and a word of leaving at those that let the client in.
-			if got := asked() - before; got > tries*2*n {
-				t.Errorf("%d requests for %d tries at %d nodes, want %d at most", got, tries, n, tries*2*n)
-			}
-			before = asked()
-			help.WantTaken(t, "Lock", check.ErrorOf(m.With(redlatch.LockOptions{MaxWait: 2 * time.Second}).Lock(t.Context())))
-			if got := asked() - before; got > 8*n {
-				t.Errorf("%d requests of a waiter for 2 s at %d nodes, with a heartbeat of a minute, want %d at most", got, n, 8*n)
-			}
-		})
-	})
-}
-
 // TestQuorumWaitEndsInARound: the time to wait is over while a round is under way. The nodes had no
 // time to answer it, and that is no silence; what the round before came to stands.
 func TestQuorumWaitEndsInARound(t *testing.T) {

@@ -22,63 +22,10 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// openTied returns as many clients as there are nodes. Each is the first to get into one of them, if
-// all acquire at once, and no answer comes before the votes of all have arrived.
-func openTied(t *testing.T, conns []conn.Conn, o redlatch.Options) (clients []*redlatch.Client) {
-	t.Helper()
-	for i := range conns {
-		over := make([]conn.Conn, len(conns))
-		for node := range over {
-			arrives, answered := 20*time.Millisecond, 20*time.Millisecond // for the first vote
-			if node == i {
-				arrives, answered = 0, 40*time.Millisecond
-			}
-			var votes atomic.Int64
-			over[node] = wire.Through{Conn: conns[node], Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
-				if wire.Runs(calls, " vote") && votes.Add(1) == 1 {
-					time.Sleep(arrives)
-					defer time.Sleep(answered)
-				}
-				return conns[node].Eval(ctx, calls...)
-			}}
-		}
-		clients = append(clients, wire.WrapQuorum(t, over, o))
-	}
-	return clients
-}
-
 // run runs a job that does nothing, and reports whether it ran.
 func run(t *testing.T, c *redlatch.Client, name string, window time.Duration) (bool, error) {
 	t.Helper()
 	return c.Job(name, redlatch.JobOptions{Window: window}).Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
-}
-
-// TestQuorumJobTie: three clients start a job at once, and each is the first at another node. That is
-// a tie, after which one of them runs the job. A node named the window of the job as what keeps the
-// others out, if it ends before the lease. So two nodes named the same, and each client took the job
-// for one that another runs. No client ran it.
-func TestQuorumJobTie(t *testing.T) {
-	t.Parallel()
-	for _, window := range []time.Duration{5 * time.Second, time.Hour} {
-		t.Run(window.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				_, conns := memory.Nodes(t, 3)
-				o := redlatch.Options{Lock: redlatch.LockOptions{TTL: 30 * time.Second}}
-				check.That(t, check.Value(run(t, wire.WrapQuorum(t, conns, o), "first of all", window)).OK(t), "it did not run") // and all nodes vote
-				clients := openTied(t, conns, o)
-				var runs atomic.Int64
-				help.Together(len(clients), func(i int) {
-					ran, err := run(t, clients[i], "j", window)
-					check.Nil(t, "Do", err)
-					if ran {
-						runs.Add(1)
-					}
-				})
-				check.Equal(t, runs.Load(), 1, "runs of a job that 3 clients started at once")
-			})
-		})
-	}
 }
 
 // TestQuorumOwnWindow: the replies of two nodes to the first round of an attempt are lost, and its
