@@ -23,9 +23,6 @@ func ForcedKey(name string) string { return locktest.SiblingKey(name, "forced") 
 // BitsKey is the key with the slots of a name that are taken.
 func BitsKey(name string) string { return locktest.SiblingKey(name, "bits") }
 
-// NotesKey is the key with what a client notes of its acquisitions.
-func NotesKey(c *redlatch.Client) string { return "{redlatch:" + c.ID() + "}:notes" }
-
 // LastKey is the key with the last slots of instances.
 func LastKey(name string) string { return "{redlatch:" + name + "}:last" }
 

@@ -27,14 +27,14 @@ func (c Claim) held() bool {
 	return true
 }
 
-// Acquisition acquires a lock of that name, or tries to.
+// Acquisition tries to acquire a lock of that name.
 type Acquisition func(ctx context.Context, c *redlatch.Client, name string) (Claim, error)
 
-// Subject is one kind of lock. Of try and wait, at most one at a time can be inside.
+// Subject is one kind of lock. At most one try at a time can be inside.
 type Subject struct {
-	Kind      string
-	Try, Wait Acquisition
-	probe     Acquisition // a try that needs all that there is to have; nil if try does
+	Kind  string
+	Try   Acquisition
+	probe Acquisition // a try that needs all that there is to have; nil if try does
 }
 
 // acquirer is an acquisition of one lease.
@@ -53,11 +53,7 @@ func alone(of func(c *redlatch.Client, name string) acquirer) Acquisition {
 
 // ofKind is a kind of [kindtest.Kinds].
 func ofKind(kind string) Subject {
-	return Subject{
-		Kind: kind,
-		Try:  alone(func(c *redlatch.Client, name string) acquirer { return kindtest.Of(c, kind, name).Try }),
-		Wait: alone(func(c *redlatch.Client, name string) acquirer { return kindtest.Of(c, kind, name).Acquire }),
-	}
+	return Subject{Kind: kind, Try: alone(func(c *redlatch.Client, name string) acquirer { return kindtest.Of(c, kind, name).Try })}
 }
 
 // Subjects returns the kinds of locks that trials try.
@@ -69,14 +65,13 @@ func Subjects() []Subject {
 	})
 	reader := Subject{
 		Kind: "reader", probe: writer.Try,
-		Try:  alone(func(c *redlatch.Client, name string) acquirer { return c.RWMutex(name).TryRLock }),
-		Wait: alone(func(c *redlatch.Client, name string) acquirer { return c.RWMutex(name).RLock }),
+		Try: alone(func(c *redlatch.Client, name string) acquirer { return c.RWMutex(name).TryRLock }),
 	}
 	return []Subject{
 		ofKind("mutex"), ofKind("slotpool"), ofKind("election"), ofKind("reentrant"),
-		{Kind: "reentrant twice", Try: nested((*redlatch.ReentrantMutex).TryLock), Wait: nested((*redlatch.ReentrantMutex).Lock)},
+		{Kind: "reentrant twice", Try: nested},
 		writer, reader, semaphore,
-		{Kind: "multi", Try: both((*redlatch.MultiMutex).TryLock), Wait: both((*redlatch.MultiMutex).Lock)},
+		{Kind: "multi", Try: both},
 	}
 }
 
@@ -84,40 +79,36 @@ func Subjects() []Subject {
 func QuorumSubjects() []Subject { return Subjects()[:3] }
 
 // nested enters a reentrant mutex twice.
-func nested(enter func(*redlatch.ReentrantMutex, context.Context) (*redlatch.Lease, error)) Acquisition {
-	return func(ctx context.Context, c *redlatch.Client, name string) (Claim, error) {
-		m := c.ReentrantMutex(name)
-		outer, err := enter(m, ctx)
-		if err != nil {
-			return Claim{}, err
-		}
-		inner, err := enter(m, outer.Context())
-		if err != nil {
-			return Claim{}, errors.Join(err, outer.Release(ctx))
-		}
-		return Claim{[]*redlatch.Lease{outer, inner}, func(ctx context.Context) error {
-			return errors.Join(inner.Release(ctx), outer.Release(ctx))
-		}}, nil
+func nested(ctx context.Context, c *redlatch.Client, name string) (Claim, error) {
+	m := c.ReentrantMutex(name)
+	outer, err := m.TryLock(ctx)
+	if err != nil {
+		return Claim{}, err
 	}
+	inner, err := m.TryLock(outer.Context())
+	if err != nil {
+		return Claim{}, errors.Join(err, outer.Release(ctx))
+	}
+	return Claim{[]*redlatch.Lease{outer, inner}, func(ctx context.Context) error {
+		return errors.Join(inner.Release(ctx), outer.Release(ctx))
+	}}, nil
 }
 
 // secondName is the name beside the first that both locks.
 func secondName(name string) string { return name + " too" }
 
 // both locks two mutexes together.
-func both(lock func(*redlatch.MultiMutex, context.Context) (*redlatch.MultiLease, error)) Acquisition {
-	return func(ctx context.Context, c *redlatch.Client, name string) (Claim, error) {
-		l, err := lock(c.MultiMutex(name, secondName(name)), ctx)
-		if err != nil {
-			return Claim{}, err
-		}
-		return Claim{l.Leases(), l.Release}, nil
+func both(ctx context.Context, c *redlatch.Client, name string) (Claim, error) {
+	l, err := c.MultiMutex(name, secondName(name)).TryLock(ctx)
+	if err != nil {
+		return Claim{}, err
 	}
+	return Claim{l.Leases(), l.Release}, nil
 }
 
 // wantOnceMore checks that the lock can be had and given back.
 func (p Subject) wantOnceMore(t locktest.Reporter, c *redlatch.Client, name string) {
 	t.Helper()
-	got := check.Value(p.Wait(locktest.Within(t, locktest.Patience), c, name)).From(t, p.Kind)
+	got := check.Value(kindtest.Of(c, p.Kind, name).Acquire(locktest.Within(t, locktest.Patience))).From(t, p.Kind)
 	check.OK(t, p.Kind+": Release", got.Release(context.Background()))
 }
