@@ -867,7 +867,7 @@ var mutants = []mutant{
 	breaks("majority of two in five", "internal/link/quorum/conn.go",
 		"return len(q.nodes)/2 + 1", "return len(q.nodes) / 2", "TestQuorumMajorityIsKilled"),
 	breaks("leases that nodes are not told of again", "internal/engine/lease/watchdog.go",
-		"func(node, i int) { leases[i].mend(node) }", "func(int, int) {}", "TestQuorumRollingRestart"),
+		"func(node, i int) { extensions[i].lease.mend(node) }", "func(int, int) {}", "TestQuorumRollingRestart"),
 	breaks("votes that are not given back", "internal/engine/acquire/quorum.go",
 		"		c.leave(l, owner, &t)\n", "", "TestSimulate/mutex"),
 	breaks("refusals by half of the nodes that are taken for those of a majority", "internal/engine/ballot/tally.go",
