@@ -69,9 +69,10 @@ type Engine struct {
 	Closing  context.Context // done once Stop is called
 	close    context.CancelFunc
 
-	mu         sync.Mutex // guards closed, and that background grows from nothing only while it is false
+	mu         sync.Mutex // guards closed and followed, and that background grows from nothing only while closed is false
 	closed     bool
-	background sync.WaitGroup // acquisitions under way, and whatever they and the schedule spawned
+	followed   map[string]*following // by channel
+	background sync.WaitGroup        // acquisitions under way, and whatever they and the schedule spawned
 }
 
 // Config is what a program chose for a client.
@@ -266,31 +267,65 @@ func (e *Engine) ReadJournal(ctx context.Context, r journal.Reader, tell func(jo
 	return err
 }
 
-// Follow keeps a subscription to a channel up until ctx is done. The channel that it returns has
-// news when a message came, and when one may have been missed.
+// following is a subscription to a channel, for all that follow it.
+type following struct {
+	followers map[chan struct{}]bool // guarded by the engine's mu
+	end       context.CancelFunc
+}
+
+// Follow keeps a subscription to a channel up until ctx is done; one is for all that follow the same. The
+// channel that it returns has news when a message came, and when one may have been missed.
 func (e *Engine) Follow(ctx context.Context, channel string) <-chan struct{} {
 	news := make(chan struct{}, 1)
-	poke := func() {
-		select {
-		case news <- struct{}{}:
-		default: // some wait to be looked at
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f := e.followed[channel]
+	if f == nil {
+		f = &following{followers: make(map[chan struct{}]bool)}
+		if e.followed == nil {
+			e.followed = make(map[string]*following)
 		}
+		e.followed[channel] = f
+		over, end := context.WithCancel(e.Closing)
+		f.end = end
+		e.Spawn(func() { e.listen(over, channel, f) })
 	}
-	e.Spawn(func() {
-		for n := 0; ctx.Err() == nil; n++ {
-			var up atomic.Bool // of this subscription: an adapter may still call when it has ended
-			// Why it ended does not matter: the observer asks now and then, too, and gets the error.
-			_ = e.Conn.Subscribe(ctx, channel, func() {
-				up.Store(true)
-				poke() // there may have been a message while the client did not listen
-			}, func(string) { poke() })
-			if up.Load() {
-				n = 0
-			}
-			retry.Sleep(ctx, retry.Pause(n))
+	f.followers[news] = true
+	context.AfterFunc(ctx, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if delete(f.followers, news); len(f.followers) == 0 {
+			f.end()
+			delete(e.followed, channel)
 		}
 	})
 	return news
+}
+
+// listen keeps a subscription up until ctx is done.
+func (e *Engine) listen(ctx context.Context, channel string, f *following) {
+	poke := func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for news := range f.followers {
+			select {
+			case news <- struct{}{}:
+			default: // some wait to be looked at
+			}
+		}
+	}
+	for n := 0; ctx.Err() == nil; n++ {
+		var up atomic.Bool // of this subscription: an adapter may still call when it has ended
+		// Why it ended does not matter: the observer asks now and then, too, and gets the error.
+		_ = e.Conn.Subscribe(ctx, channel, func() {
+			up.Store(true)
+			poke() // there may have been a message while the client did not listen
+		}, func(string) { poke() })
+		if up.Load() {
+			n = 0
+		}
+		retry.Sleep(ctx, retry.Pause(n))
+	}
 }
 
 // process returns what the record of this client says. In a cluster no server can tell whether it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,6 +139,53 @@ func TestObserveInAnOutage(t *testing.T) {
 		leader := <-s.Client(t, redlatch.Options{}).Election("e").Observe(ctx)
 		check.That(t, leader.Value == "me" || term.Err() != nil, "told %+v first, want the leader", leader)
 	})
+}
+
+// TestManyObserversOfOneClient: they share a subscription, which has a connection of its own. It ends with
+// the last of them, and each is told of every leader.
+func TestManyObserversOfOneClient(t *testing.T) {
+	t.Parallel()
+	const n = 20
+	s, c, other := locktest.StartTwo(t, help.Sluggish())
+	listening := func(want string) {
+		t.Helper()
+		channel := locktest.SiblingKey("e", "changes")
+		locktest.Eventually(t, want+" subscriptions", func() bool { return strings.HasSuffix(s.Do("PUBSUB", "NUMSUB", channel), want) })
+	}
+	var stops []context.CancelFunc
+	observe := func() <-chan redlatch.Leader {
+		ctx, cancel := context.WithCancel(t.Context())
+		stops = append(stops, cancel)
+		return c.Election("e").Observe(ctx)
+	}
+	for range 2 {
+		before := help.Connections(s)
+		var observers []<-chan redlatch.Leader
+		for range n {
+			observers = append(observers, observe())
+			check.Equal(t, help.Receive(t, observers[len(observers)-1], "that no process leads").Term, 0, "the first term")
+		}
+		listening("1")
+		check.That(t, help.Connections(s) < before+n/2, "%d connections, and %d before", help.Connections(s), before)
+		term := check.Value(other.Election("e").Campaign(t.Context(), "me")).OK(t)
+		for i, leaders := range observers {
+			check.Equal(t, help.Receive(t, leaders, "the leader").Value, "me", "the leader")
+			if i%2 == 1 {
+				stops[len(stops)-n+i]() // the others go on
+				help.ClosesSoon(t, leaders)
+			}
+		}
+		locktest.Release(t, term)
+		for i, leaders := range observers {
+			if i%2 == 0 {
+				check.Equal(t, help.Receive(t, leaders, "that no process leads").Term, 0, "the last term")
+			}
+		}
+		for _, stop := range stops {
+			stop()
+		}
+		listening("0")
+	}
 }
 
 // quorumElection returns nodes in memory, a client of them, and what it observes of the election e: no
