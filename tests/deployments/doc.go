@@ -7,6 +7,7 @@
 //	failover            a replica is promoted: it may lack the lock, and its clock differs
 //	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
 //	quorum              quorum: several names; what it refuses
+//	quorum_burst        quorum: more acquisitions or releases at once than the nodes can answer in the time of a request
 //	quorum_clock_linux  quorum: the clocks of nodes are set
 //	quorum_cost         quorum: requests that are needless, also to a node that is down for long
 //	quorum_fault        quorum: nodes that die, forget, are slow, stale or cut off; votes that cross a release

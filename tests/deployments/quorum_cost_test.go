@@ -109,59 +109,6 @@ func TestQuorumTryEndsInTime(t *testing.T) {
 	})
 }
 
-// TestQuorumBurst: more goroutines acquire at once than the nodes can serve in the time of a round. Each
-// vote came too late for its round then, all rounds were repeated, and no goroutine got its lock.
-func TestQuorumBurst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const burst, patience, each = 1200, 3 * time.Second, time.Millisecond
-		_, conns := memory.Nodes(t, 3)
-		for i, over := range conns {
-			turn := make(chan struct{}, 1) // a server does one thing at a time
-			conns[i] = wire.Through{Conn: over, Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
-				answer := make(chan []conn.Result, 1)
-				go func() {
-					turn <- struct{}{}
-					time.Sleep(time.Duration(len(calls)) * each)
-					results := over.Eval(context.WithoutCancel(ctx), calls...)
-					<-turn
-					answer <- results
-				}()
-				select {
-				case results := <-answer:
-					return results
-				case <-ctx.Done():
-					return wire.Failing(len(calls), ctx.Err())
-				}
-			}}
-		}
-		c := wire.WrapQuorum(t, conns, redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: help.Lasting}})
-		locktest.Lock(t, c.Mutex("first")) // the nodes vote
-		acquired := func(name string, acquire func(m *redlatch.Mutex) error) (n int) {
-			errs := make(chan error, burst)
-			for i := range burst {
-				go func() { errs <- acquire(c.Mutex(name + strconv.Itoa(i))) }()
-			}
-			for range burst {
-				if err := <-errs; err == nil {
-					n++
-				} else {
-					check.Error(t, name, err, redlatch.ErrUnreachable)
-				}
-			}
-			return n
-		}
-		start := time.Now()
-		n := acquired("TryLock", func(m *redlatch.Mutex) error { return check.ErrorOf(m.TryLock(t.Context())) })
-		took := time.Since(start)
-		check.Must(t, n > 0 && took <= patience*4/3, "%d of %d tries get a lease, in %v; want some, in %v and a third at most", n, burst, took, patience)
-		time.Sleep(time.Minute)
-		n = acquired("Lock", func(m *redlatch.Mutex) error { return check.ErrorOf(m.Lock(t.Context())) })
-		check.Equal(t, n, burst, "waiters that got a lease")
-		time.Sleep(time.Minute)
-	})
-}
-
 // TestDeadNodeIsNotAskedForEver: a node of a quorum is down while locks are used. The others have no more to
 // do than before. Once the leases would have ended at the node, nothing is left to release there, and it is
 // not flooded when it is back.

@@ -99,14 +99,14 @@ func (a *attempt) left() time.Duration {
 	return max(a.by.Timeout-a.by.Now().Since(a.since), 0)
 }
 
-// enter waits until a round may begin: see ballot.Gate. For a waiter the time in which the nodes answer
+// enter waits until a round may begin: see batch.Room. For a waiter the time in which the nodes answer
 // others does not count.
 func (a *attempt) enter(ctx context.Context, h *quorumWaiter) error {
 	c := a.by
-	begins, decided := c.Contest.Enter(ctx, c.Closing.Done(), a.left(), a.patient)
+	begins, answered := c.Contest.Enter(ctx, c.Closing, a.left(), a.patient)
 	switch {
 	case begins:
-		if decided && a.patient {
+		if answered && a.patient {
 			a.since = c.Now()
 		}
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/link/batch"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -18,9 +19,14 @@ const maxRounds = 8
 // minDwell is how long a round waits at least to tell a latch that is held from a tie.
 const minDwell = 5 * time.Millisecond
 
+// MaxUnderWay is how many rounds of a client are under way. A node takes as many in half a second if each
+// takes it 2 ms.
+const MaxUnderWay = 256
+
 // Contest asks the nodes of a quorum for their votes.
 type Contest struct {
-	*Gate
+	*batch.Room // for rounds
+
 	conn    *quorum.Conn
 	timeout time.Duration
 	now     clock.Clock
@@ -29,7 +35,7 @@ type Contest struct {
 // New returns a Contest. It waits for a third of the timeout for the votes of a round, or of the TTL
 // if that is shorter.
 func New(q *quorum.Conn, timeout time.Duration, now clock.Clock) *Contest {
-	return &Contest{newGate(), q, timeout, now}
+	return &Contest{batch.NewRoom(MaxUnderWay), q, timeout, now}
 }
 
 // Ask asks all nodes to let an owner in, and returns when it is clear what comes of it. Where a

@@ -15,7 +15,7 @@
 //	              v
 //	     LeaveTo: votes that come later are acted on in the background; Miss: they cross the release
 //
-// A [Contest] sends the requests, as its [Gate] lets rounds begin. A [Round] waits for votes, also those that come after it. A
+// A [Contest] sends the requests, of so many rounds at a time. A [Round] waits for votes, also those that come after it. A
 // [Tally] counts them, and says whether the attempt has won (tally.go). [Decide] is the policy of an
 // attempt that has not, and has no state (step.go). The nodes wake [Waiters], which then try.
 //

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type Asker struct {
 	conn    conn.Conn
 	quorum  *quorum.Conn // conn, if it is one; else nil
 	sender  sender       // nil where requests do not go together; see send
+	room    *batch.Room  // for requests to a quorum; else nil
 	timeout time.Duration
 	now     clock.Clock
 	closing context.Context
@@ -56,7 +58,9 @@ func New(
 	closing context.Context, c conn.Conn, timeout time.Duration, now clock.Clock, used func(s Subject, as string, size int64) error,
 ) *Asker {
 	a := &Asker{conn: c, timeout: timeout, now: now, closing: closing, used: used}
-	a.quorum, _ = c.(*quorum.Conn)
+	if a.quorum, _ = c.(*quorum.Conn); a.quorum != nil {
+		a.room = batch.NewRoom(maxUnderWay)
+	}
 	switch t := c.Target(); {
 	case a.quorum != nil:
 	case !t.Cluster:
@@ -159,7 +163,7 @@ func (a *Asker) ask(
 	var said error // what the server gave as a reason, which tells more than that time ran out
 	for n := 0; ; n++ {
 		call.Resent = n > 0
-		result := a.send(ctx, node, call, a.limit(ctx, call))
+		result := a.sendInTurn(ctx, node, call, max(patience-a.now().Since(since), a.share()))
 		if result.Err == nil {
 			return Answer{result.Reply, result.Sent, n > 0 || result.Resent}, nil
 		}
@@ -187,6 +191,31 @@ func (a *Asker) ask(
 		}
 		retry.Sleep(ctx, wait)
 	}
+}
+
+// maxUnderWay is how many requests to a quorum are under way, beside the rounds of package ballot.
+const maxUnderWay = 1024
+
+// sendInTurn sends one request to a node. On a quorum it waits for room first, no longer than within. A
+// node to which nothing was sent counts as silent.
+func (a *Asker) sendInTurn(ctx context.Context, node conn.Conn, call conn.Call, within time.Duration) batch.Outcome {
+	if a.room == nil {
+		return a.send(ctx, node, call, a.limit(ctx, call))
+	}
+	if begins, _ := a.room.Enter(ctx, a.closing, within, false); begins {
+		answered := false
+		defer func() { a.room.Leave(answered) }()
+		out := a.send(ctx, node, call, a.limit(ctx, call))
+		answered = out.Err == nil
+		return out
+	}
+	silent := conn.Result{Err: cmp.Or(ctx.Err(), context.DeadlineExceeded)}
+	if h, ok := node.(hearing); ok {
+		for i := range a.quorum.Nodes() {
+			h.heard(i, silent)
+		}
+	}
+	return batch.Outcome{Result: silent, Sent: a.now()}
 }
 
 // Once sends one request, and does not send it again. It gets a third of the timeout.

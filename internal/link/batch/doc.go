@@ -34,6 +34,7 @@
 //	sender.go   what leaves at once, and what together: maxInFlight
 //	plan.go     what of it becomes one script: maxBundle
 //	nodes.go    a sender for each node of a cluster
+//	room.go     how many requests to a quorum are under way
 //	timeout.go  a context with a deadline, without a timer as long as no code waits for it
 //
 // The package knows nothing of leases. A request may run twice, as all scripts of redlatch may.

@@ -1,0 +1,57 @@
+package batch
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Room bounds how many requests to the nodes of a quorum are under way, and lets them begin in their
+// order. Requests share a time limit. Without a bound, a burst would exceed it at nodes that work: no
+// answer would count then, and all requests would be sent again.
+type Room struct {
+	underWay chan struct{} // one for each request
+	answered atomic.Uint64 // requests
+}
+
+// NewRoom returns a Room for so many requests.
+func NewRoom(most int) *Room { return &Room{underWay: make(chan struct{}, most)} }
+
+// Enter waits until a request may begin, and reports whether it may: then the caller calls Leave. It
+// waits for that time at most; a waiter does as long as others are answered within it, and is told
+// whether they were. Enter returns early when ctx or closing is done.
+func (r *Room) Enter(ctx, closing context.Context, within time.Duration, waits bool) (begins, answered bool) {
+	select {
+	case r.underWay <- struct{}{}:
+		return true, false
+	default:
+	}
+	late := time.NewTimer(within)
+	defer late.Stop()
+	first := r.answered.Load()
+	for last := first; ; {
+		select {
+		case r.underWay <- struct{}{}:
+			return true, r.answered.Load() != first
+		case <-late.C:
+			now := r.answered.Load()
+			if !waits || now == last {
+				return false, false
+			}
+			last = now
+			late.Reset(within)
+		case <-ctx.Done():
+			return false, false
+		case <-closing.Done():
+			return false, false
+		}
+	}
+}
+
+// Leave ends a request, which was answered or not.
+func (r *Room) Leave(answered bool) {
+	if answered {
+		r.answered.Add(1)
+	}
+	<-r.underWay
+}
