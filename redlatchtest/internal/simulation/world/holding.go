@@ -155,6 +155,9 @@ func (a *Actor) Release(op int64, q Acquisition, l *redlatch.Lease) {
 		cancel()
 	}
 	start := time.Now()
+	a.World.mu.Lock()
+	a.owners.going[l.Owner()] = start
+	a.World.mu.Unlock()
 	err := l.Release(ctx)
 	cancel()
 	a.tell("%s.%d released %s %q: %v", a.Name, a.Number, q.Kind, q.Name, err)

@@ -34,7 +34,7 @@ func (a *Actor) wantOccupant(q Acquisition, err error) {
 	for owner, at := range a.owners.ended {
 		just = just || lately(owner, at)
 	}
-	for owner, at := range a.owners.failed { // as this acquisition does at this moment
+	for owner, at := range a.owners.going { // as this acquisition does at this moment
 		just = just || lately(owner, at) && time.Since(at) > 0
 	}
 	a.World.mu.Unlock()

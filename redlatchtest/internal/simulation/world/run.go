@@ -20,7 +20,7 @@ func New(seed uint64, all Catalogue, only ...string) *World {
 		journals: journals{make(map[string]int), make(map[string]int)},
 		late:     late{make(map[string]bool), make(map[string]bool)},
 		owners: owners{
-			ended: make(map[string]time.Time), failed: make(map[string]time.Time),
+			ended: make(map[string]time.Time), going: make(map[string]time.Time),
 			lost: make(map[string]error), modes: make(map[string]string),
 		},
 	}

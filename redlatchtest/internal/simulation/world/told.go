@@ -113,10 +113,10 @@ func (t *told) check() {
 
 // owners is what the hooks of a world were told of owners.
 type owners struct {
-	ended  map[string]time.Time // leases that are over in Redis, too
-	failed map[string]time.Time // acquisitions that came to nothing
-	lost   map[string]error
-	modes  map[string]string // of an rwmutex, when it was granted last
+	ended map[string]time.Time // leases that are over in Redis, too
+	going map[string]time.Time // acquisitions that came to nothing, and leases whose release has begun
+	lost  map[string]error
+	modes map[string]string // of an rwmutex, when it was granted last
 }
 
 // note takes an event. The caller holds World.mu.
@@ -130,7 +130,7 @@ func (o *owners) note(e redlatch.Event) {
 			o.ended[e.Owner] = time.Now()
 		}
 	case redlatch.EventFailed:
-		o.failed[e.Owner] = time.Now()
+		o.going[e.Owner] = time.Now()
 	}
 	if e.Type == redlatch.EventLost {
 		o.lost[e.Owner] = e.Err
