@@ -53,7 +53,7 @@ func TestHints(t *testing.T) {
 		{"redis://host.invalid", "host.invalid", "see the name of the host"},
 		{"redis://127.0.0.1:1", "connection refused", "start a server with `redlatch dev`"},
 		{"redis://" + silent.Addr(), "no answer in time", "a server listens there and does not answer in time"},
-		{"redis://" + silent.Addr() + " redis://127.0.0.1:1 redis://" + master.Addr(), "no answer from Redis in time", "`redlatch doctor`"},
+		{"redis://" + silent.Addr() + " redis://127.0.0.1:1 redis://" + master.Addr(), "2 of 3 nodes cannot be reached", "`redlatch doctor`"},
 	} {
 		t.Run(c.url, func(t *testing.T) {
 			t.Parallel()
