@@ -113,11 +113,17 @@ func inHouse(t *testing.T, test func(t *testing.T, h *house)) {
 // begin returns a lease of this name that was granted now.
 func (h *house) begin(t *testing.T, name string, terms lock.Terms) *Lease {
 	t.Helper()
+	return h.beginOf(t, script.Mutex, name, terms)
+}
+
+// beginOf is begin of a lock of that kind.
+func (h *house) beginOf(t *testing.T, kind *script.Kind, name string, terms lock.Terms) *Lease {
+	t.Helper()
 	set, err := keys.Of("p:", name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := &lock.Lock{Subject: ask.Subject{Kind: script.Mutex, Name: name, Keys: set}, Terms: terms, FenceTTL: time.Hour}
+	on := &lock.Lock{Subject: ask.Subject{Kind: kind, Name: name, Keys: set}, Terms: terms, FenceTTL: time.Hour}
 	return h.Begin(on, 1, t.Context(), lock.Grant{Owner: "rl-x-" + name, Token: 7, Sent: clock.Now(), TTL: terms.TTL}, clock.Now())
 }
 
@@ -852,8 +858,7 @@ func TestManyLeasesOutliveAnOutage(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		const n, takes, outage = 20_000, 200 * time.Microsecond, 25 * time.Second
 		for i := range n {
-			l := h.begin(t, strconv.Itoa(i), minute)
-			l.lock.Kind = script.Semaphore // each of which takes a script of its own
+			h.beginOf(t, script.Semaphore, strconv.Itoa(i), minute) // each of which takes a script of its own
 		}
 		var mu sync.Mutex
 		done := time.Now().Add(20*time.Second + outage) // by then the server has done what it was asked
