@@ -105,7 +105,8 @@ func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	return read, nil
 }
 
-// acquire acts for the lease under whose context or owner the caller is.
+// acquire acts for the lease under whose context or owner the caller is. Redis refuses a reader that wants
+// to write (rwmutex.lua); Client.refusal has the words.
 func (m *RWMutex) acquire(ctx context.Context, how string, wait bool) (*Lease, error) {
 	owner, err := m.latch.ownerFrom(ctx)
 	if err == nil && how == "r" {

@@ -96,18 +96,18 @@ func (a *attempt) left() time.Duration {
 	if a.patient && a.answered {
 		return noBound
 	}
-	return max(a.by.Timeout-a.by.Now().Since(a.since), 0)
+	return max(a.by.Timeout-a.by.Now().Since(a.since)+a.spared, 0)
 }
 
 // enter waits until a round may begin: see batch.Room. For a waiter the time in which the nodes answer
 // others does not count.
 func (a *attempt) enter(ctx context.Context, h *quorumWaiter) error {
-	c := a.by
+	c, began := a.by, a.by.Now()
 	begins, answered := c.Contest.Enter(ctx, c.Closing, a.left(), a.patient)
 	switch {
 	case begins:
 		if answered && a.patient {
-			a.since = c.Now()
+			a.spared += c.Now().Since(began)
 		}
 		return nil
 	case c.CheckOpen(ctx) != nil:

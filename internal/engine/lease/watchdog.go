@@ -25,7 +25,8 @@ const maxBatch = 256
 // maxUnderWay is how many pipelines of extends are under way to one server. They share a time limit.
 // Without a bound, many leases that are due together, as after an outage, would exceed it on a server
 // that works: no answer would count then, and all extends would be sent again. As many more may be those
-// of leases that have no time to wait.
+// of leases that have no time to wait. A lease that waits for its turn is not in jeopardy: no extend of
+// it has failed.
 const maxUnderWay = 16
 
 // Due implements [schedule.Owner]. Leases that are to be extended are sent together, by ExtendDue.
@@ -236,7 +237,7 @@ func (k *Keeper) take(n *lane) (batch []*Lease, limit time.Duration) {
 	for len(n.waiting) > 0 && len(batch) < maxBatch {
 		first, room := n.waiting[0], n.room
 		patience := k.Asker.Patience(first.deadline.Sub(now))
-		if patience < k.Asker.Patience(lock.MaxTTL) {
+		if full := k.Asker.Patience(lock.MaxTTL); patience < full || first.deadline.Sub(now) < 2*full {
 			room = 2 * maxUnderWay
 		}
 		if n.underWay >= room || len(batch) > 0 && patience != limit {

@@ -163,7 +163,11 @@ func (a *Asker) ask(
 	var said error // what the server gave as a reason, which tells more than that time ran out
 	for n := 0; ; n++ {
 		call.Resent = n > 0
-		result := a.sendInTurn(ctx, node, call, max(patience-a.now().Since(since), a.share()))
+		within := patience - a.now().Since(since)
+		if patience == 0 { // it is sent once
+			within = a.share()
+		}
+		result := a.sendInTurn(ctx, node, call, within)
 		if result.Err == nil {
 			return Answer{result.Reply, result.Sent, n > 0 || result.Resent}, nil
 		}

@@ -8,7 +8,8 @@ import (
 
 // Room bounds how many requests to the nodes of a quorum are under way, and lets them begin in their
 // order. Requests share a time limit. Without a bound, a burst would exceed it at nodes that work: no
-// answer would count then, and all requests would be sent again.
+// answer would count then, and all requests would be sent again. Rounds of votes have a Room
+// (ballot.MaxUnderWay, attempt.enter), and other requests another (package ask).
 type Room struct {
 	underWay chan struct{} // one for each request
 	answered atomic.Uint64 // requests

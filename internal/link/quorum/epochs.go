@@ -27,7 +27,9 @@ type Right struct {
 
 // Restore gives every node the right to vote that may have it, and begins the rest of those
 // that must wait. If the whole quorum is new, it does the same for the others. It returns when that
-// is done, or was tried, or when ctx is done. What failed is left to the next call.
+// is done, or was tried, or when ctx is done. What failed is left to the next call. It is
+// called for an acquisition that met such a node (acquire/quorum.go), for a late vote (late.go there),
+// and for the votes of a lease (lease/votes.go).
 //
 // Calls at the same time do not ask the nodes twice: one works for all.
 func (e *Epochs) Restore(ctx context.Context, right Right, others ...Right) {
