@@ -99,7 +99,7 @@ var breaks = map[string]broken{
 		kinds: []string{history.Job}, finds: []string{"windows"},
 	},
 	"reentrant-count": {
-		scripts: "reentrant", lines: [][2]string{{"if count(owner) == 1 then\nredis.call('DEL', K, INSIDE)", "if true then\nredis.call('DEL', K, INSIDE)"}},
+		scripts: "reentrant", lines: [][2]string{{"if n == 0 then\nredis.call('DEL', K, INSIDE)", "if true then\nredis.call('DEL', K, INSIDE)"}},
 		kinds: []string{history.Reentrant}, finds: []string{"exclusion"},
 	},
 	"half-multi": {
