@@ -1,7 +1,7 @@
 package groups
 
-// The values of labels but for modes and groups (groups.go), for counters that begin at zero. They are those of the library, of which a
-// test compares them with what it tells.
+// The values of labels but for modes and groups (groups.go), for counters that begin at zero. They are
+// those of the library: a test compares them with what it tells.
 var (
 	// Kinds are the kinds of locks: Event.Kind.
 	Kinds = []string{"mutex", "reentrant", "rwmutex", "semaphore", "slotpool", "election", "job"}

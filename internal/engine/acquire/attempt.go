@@ -31,7 +31,7 @@ type attempt struct {
 	past     []string // owners of earlier rounds of a quorum
 	start    clock.Reading
 	since    clock.Reading  // from then on a try has its time; later than start for one of several names, and for one by force
-	spared   time.Duration  // of that time, since the nodes of a quorum answered others before
+	spared   time.Duration  // in which it waited for its turn while a quorum's nodes answered others
 	patient  bool           // it waits if the lock is taken
 	begun    bool           // the hook has been told so
 	ended    bool           // the hook has been told that it was granted, or failed

@@ -73,9 +73,8 @@ func (g *Graph) Enter(ctx context.Context, id uint64, on *lock.Lock, holds []*le
 
 // Look returns in words the cycle for which a wait can never end, or "" if it can. A wait for the
 // caller's own lease is the root's checkDeadlock, and processes that wait for each other are
-// survey.Deadlocks. unsure says that
-// there is a cycle which a holder outside of it, or room, may break. When that holder has gone, no wait
-// may begin any more, so the caller looks again.
+// survey.Deadlocks. unsure says that there is a cycle which a holder outside of it, or room, may break.
+// When that holder has gone, no wait may begin any more, so the caller looks again.
 func (g *Graph) Look(ctx context.Context, id uint64) (cycle string, unsure bool) {
 	g.mu.Lock()
 	first, knot := g.knotLocked(id)

@@ -22,7 +22,7 @@ func shut(a *player) {
 	waited := a.OneIn(3)
 	forced, hold := !waited && a.OneIn(4), minHold
 	if forced {
-		hold = 10 * time.Second // a force takes some round trips
+		hold = world.LongestHold // a force takes some round trips
 	}
 	p := a.meets(func(o *redlatch.Options) { o.Lock.MinHold = hold })
 	defer func() { _ = p.Close() }()
@@ -100,7 +100,7 @@ func gaveBack(a *player) {
 	if err != nil {
 		return
 	}
-	p := a.meets(func(o *redlatch.Options) { o.Lock.MinHold = 10 * time.Second })
+	p := a.meets(func(o *redlatch.Options) { o.Lock.MinHold = world.LongestHold })
 	both, err := p.MultiMutex(first, second).With(redlatch.LockOptions{MaxWait: 10 * a.Trip()}).Lock(a.Ctx)
 	drop(both)
 	if !l.Held() {

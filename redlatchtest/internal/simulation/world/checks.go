@@ -9,11 +9,15 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
+// LongestHold is the longest MinHold of a scene: a lock that is released in its last moment stays shut
+// for so long.
+const LongestHold = 10 * time.Second
+
 // aftermath checks what is left when all clients have ended: nothing in the way of a new one, and
 // no key that stays.
 func (w *World) aftermath() {
 	// Leases that were not released end, and clients that died are not believed alive any more.
-	time.Sleep(w.Plan.TTL + 3*w.Plan.Heartbeat + w.Bound() + 2*time.Second + w.setBack)
+	time.Sleep(w.Plan.TTL + 3*w.Plan.Heartbeat + w.Bound() + 2*time.Second + LongestHold + w.setBack)
 	w.Net.Call(func() {
 		for _, l := range w.links {
 			l.Kill(true) // a closed client sends nothing any more
