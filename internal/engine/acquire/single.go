@@ -158,6 +158,9 @@ func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 				continue
 			}
 			a.arrival, over = 0, true
+			if told := c.Line.Told(w); told.Owner != a.owner { // for the error of a grant that comes to nothing
+				a.occupant = cmp.Or(told, a.occupant)
+			}
 			g.Resent = g.Resent || answer.Resent // the message may have come before that answer
 			return a.begin(ctx, a.directly(standing, answer, g))
 		case <-news:

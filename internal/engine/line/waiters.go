@@ -166,6 +166,14 @@ func (ln *Line) Status(l *lock.Lock) (occupant lock.Occupant, outage error) {
 	return lock.Occupant{}, nil
 }
 
+// Told returns an owner inside the lock, as polls for a waiter told last; none if no poll has. The waiter
+// may have left the line.
+func (ln *Line) Told(w *Waiter) lock.Occupant {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return w.poller.inside
+}
+
 // Watch returns why polls for a waiter fail at present, or nil, and a channel that is closed when
 // that changes.
 func (ln *Line) Watch(w *Waiter) (news <-chan struct{}, outage error) {
