@@ -144,8 +144,8 @@ func (m *Memory) of(client *redlatch.Client) *memoryConn {
 }
 
 // Hang stops the server from answering until [Memory.Resume] is called, as a process that is
-// suspended does. Requests that are sent meanwhile take place when the server resumes, in their order,
-// also those whose caller has given up. Keys expire all the same. A second call does nothing.
+// suspended does. Requests that clients send until then take place when the server resumes, in their
+// order, also those whose caller has given up. Keys expire all the same. A second call does nothing.
 func (m *Memory) Hang() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

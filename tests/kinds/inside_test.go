@@ -156,8 +156,8 @@ func TestManyEntriesOfOneOwnerInLine(t *testing.T) {
 	help.WantNothingLeft(t, s, "a")
 }
 
-// TestLooksBesideALongLine: who looks for the leader, for free permits or for who has a lock asks nothing of
-// those in line. All candidates look when a leader changes, and each asked about each.
+// TestLooksBesideALongLine: a look for the leader, for free permits or for the holder of a lock asks nothing
+// about the waiters in line. All candidates look when a leader changes, and each asked about each.
 func TestLooksBesideALongLine(t *testing.T) {
 	t.Parallel()
 	const n = 20
