@@ -51,6 +51,7 @@ var breaks = map[string]broken{
 	"late-deadline": {
 		wrap:  func(k *locker) worker.Locker { return &other{k, lateDeadline} },
 		kinds: []string{history.Mutex}, faults: []string{"stall", "stop"}, finds: []string{"exclusion"},
+		duration: 20 * time.Second, // a stall has to meet another waiter, and 8 s have room for two
 	},
 	"no-owner-check": {
 		scripts: "mutex", lines: [][2]string{{"if redis.call('GET', K) ~= owner then return false end\n", ""}},
