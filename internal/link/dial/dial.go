@@ -146,10 +146,13 @@ func connect(ctx context.Context, dial rueidis.ClientOption) (conn.Conn, error) 
 	select {
 	case o := <-done:
 		s.keep()
-		if o.err != nil {
-			return nil, dialError(o.err, dial.TLSConfig != nil)
+		switch {
+		case o.err == nil:
+			return o.conn, nil
+		case ctx.Err() != nil: // it ended the dial, whose own error does not tell
+			return nil, fmt.Errorf("redlatch: connect to Redis: %w: %w", unanswered(ctx.Err()), o.err)
 		}
-		return o.conn, nil
+		return nil, dialError(o.err, dial.TLSConfig != nil)
 	case <-ctx.Done():
 		s.cut()
 		go func() { // ends at once, as nothing is left to wait for
