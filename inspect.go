@@ -30,13 +30,17 @@ type LockInfo struct {
 	Holders   []Holder      // in no order
 	Forced    *Force        // the last forced release of the last hour; nil if there was none
 	Waiters   []Waiter      // in line, first come first; goroutines of one client that wait for a mutex are one, unless in strict order
+
+	// Doubt is why Holders may lack a holder: over a quorum, too few nodes answered to tell. It
+	// matches [ErrUnreachable], and is nil if Holders has all.
+	Doubt error
 }
 
-// Abandoned reports whether the lock has no holder, and each of its waiters is believed dead. The
-// next acquisition forgets them. A countdown never is: it needs no holder.
+// Abandoned reports whether the lock has no holder, without a Doubt, and each of its waiters is
+// believed dead. The next acquisition forgets them. A countdown never is: it needs no holder.
 func (i LockInfo) Abandoned() bool {
 	living := func(w Waiter) bool { return !w.Dead }
-	return i.Kind != script.Countdown.Name && len(i.Holders) == 0 && len(i.Waiters) > 0 && !slices.ContainsFunc(i.Waiters, living)
+	return i.Kind != script.Countdown.Name && i.Doubt == nil && len(i.Holders) == 0 && len(i.Waiters) > 0 && !slices.ContainsFunc(i.Waiters, living)
 }
 
 // Holder is an acquisition that holds a lock, and the process behind it as far as Redis knows it.
@@ -277,7 +281,7 @@ func newNodeVote(kind string, e script.Epoch) NodeVote {
 func newLockInfo(p survey.Picture) LockInfo {
 	i := LockInfo{
 		Name: p.Name, Key: p.Keys.State(), RedisType: p.RedisType, Size: p.Size, Count: p.Count, Token: p.Token, At: p.At,
-		Remaining: p.Remaining, Forced: newForce(p.Forced, p.Note),
+		Remaining: p.Remaining, Forced: newForce(p.Forced, p.Note), Doubt: p.Doubt,
 	}
 	if p.Lock {
 		i.Kind = p.Kind.Name

@@ -40,6 +40,8 @@ func (l *Lock) HolderText() string {
 		return l.ToGo()
 	case l.Abandoned():
 		return "nobody: only the dead wait"
+	case len(l.Holders) == 0 && l.Doubt != nil:
+		return "unknown: too few nodes answered"
 	case len(l.Holders) == 0:
 		return "nobody"
 	}
@@ -151,8 +153,11 @@ func (l *Lock) Facts(alone bool, zone *time.Location) []Fact {
 		const text = "nobody, it is free: only the dead wait for it, " +
 			"and the next acquisition forgets them"
 		all = append(all, Fact{Holder, text, true})
-	case len(l.Holders) == 0:
+	case len(l.Holders) == 0 && l.Doubt == nil:
 		all = append(all, Fact{Label: Holder, Text: "nobody, it is free"})
+	}
+	if l.Doubt != nil {
+		all = append(all, Fact{Holder, "perhaps one that is not shown, as too few nodes answered: " + ErrorText(l.Doubt), true})
 	}
 	return all
 }

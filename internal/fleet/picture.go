@@ -145,9 +145,9 @@ func (l *Lock) Holding() int {
 }
 
 // Troubled reports whether the lock needs a look: a holder or waiter is believed dead, an extend is
-// overdue, or the key is no lock.
+// overdue, a holder may be missing, or the key is no lock.
 func (l *Lock) Troubled() bool {
-	return l.Deaf > 0 || l.RedisType != "" || slices.ContainsFunc(l.Holders, func(h redlatch.Holder) bool {
+	return l.Deaf > 0 || l.Doubt != nil || l.RedisType != "" || slices.ContainsFunc(l.Holders, func(h redlatch.Holder) bool {
 		return h.Dead || l.Overdue(h)
 	})
 }

@@ -260,6 +260,14 @@ func TestLeaderWhomTooFewNodesTell(t *testing.T) {
 		check.Error(t, "Leader", check.ErrorOf(c.Election("e").Leader(t.Context())), redlatch.ErrUnreachable)
 		check.Error(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "e", redlatch.ForceOptions{})), redlatch.ErrUnreachable)
 		check.Equal(t, taken.Describe(t.Context()), taken.Error(), "Describe")
+		info, err := c.Inspect(t.Context(), "e")
+		check.That(t, err == nil && errors.Is(info.Doubt, redlatch.ErrUnreachable), "Inspect = %+v, %v, want a Doubt", info, err)
+		listed := 0
+		for info, err := range c.List(t.Context(), redlatch.ListOptions{Pattern: "e"}) {
+			listed++
+			check.That(t, err == nil && info.Name == "e" && errors.Is(info.Doubt, redlatch.ErrUnreachable), "List visits %+v, %v, want e with a Doubt", info, err)
+		}
+		check.Equal(t, listed, 1, "names listed")
 		select {
 		case leader := <-leaders:
 			t.Errorf("the observer is told %+v, in the term %d", leader, term.Token())

@@ -121,7 +121,7 @@ func (l *listing) inspect(ctx context.Context) error {
 			p.RedisType, p.err = "name with a key of another type", nil
 		}
 		counts := p.Use() == script.Countdown.Name && !p.free
-		if p.RedisType == "" && !counts && len(p.Holders)+len(p.Waiters) == 0 {
+		if p.RedisType == "" && !counts && p.Doubt == nil && len(p.Holders)+len(p.Waiters) == 0 {
 			continue
 		}
 		if !l.visit(p) {

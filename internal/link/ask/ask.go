@@ -161,11 +161,15 @@ func (a *Asker) ask(
 	ctx context.Context, s Subject, node conn.Conn, since clock.Reading, patience time.Duration, op string, call conn.Call,
 ) (Answer, error) {
 	var said error // what the server gave as a reason, which tells more than that time ran out
+	told := a.timeout
+	if patience == 0 { // it is sent once
+		told = a.share()
+	}
 	for n := 0; ; n++ {
 		call.Resent = n > 0
 		within := patience - a.now().Since(since)
-		if patience == 0 { // it is sent once
-			within = a.share()
+		if patience == 0 {
+			within = told
 		}
 		result := a.sendInTurn(ctx, node, call, within)
 		if result.Err == nil {
@@ -191,7 +195,7 @@ func (a *Asker) ask(
 			wait = retry.Pause(0)
 		}
 		if a.now().Since(since)+wait >= patience {
-			return Answer{Resent: n > 0}, a.FailedAt(s, node, op, unanswered(a.timeout, said))
+			return Answer{Resent: n > 0}, a.FailedAt(s, node, op, unanswered(told, said))
 		}
 		retry.Sleep(ctx, wait)
 	}

@@ -205,7 +205,9 @@ func TestAskNodeOfAQuorumOnce(t *testing.T) {
 		q := quorum.New([]conn.Conn{nodes[0], nodes[1], nodes[2]}, timeout/3)
 		defer q.Close()
 		a, subject, _, release := asker(t, t.Context(), q)
-		check.Error(t, "AskNode", check.ErrorOf(a.AskNode(t.Context(), subject, nodes[0], "inspect", release)), fault.ErrUnreachable)
+		_, err := a.AskNode(t.Context(), subject, nodes[0], "inspect", release)
+		check.That(t, errors.Is(err, fault.ErrUnreachable) && strings.Contains(err.Error(), "within 1s"),
+			"AskNode = %v, want ErrUnreachable within the third of the timeout that it had", err)
 		if n := len(nodes[0].requests()); n != 1 {
 			t.Errorf("one node was asked %d times, want once", n)
 		}

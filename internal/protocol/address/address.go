@@ -68,6 +68,9 @@ var errForm = errors.New("give redis://[user:password@]host:port[/db], rediss://
 var errParts = errors.New("a port must be a number up to 65535, and / ? # and % in a user or a password must be percent-encoded, " +
 	"as %2F %3F %23 and %25")
 
+var errSeveral = errors.New("it is several URLs: give each node of a quorum by itself " +
+	"(the command takes --redis once for each, and REDLATCH_REDIS with spaces between them)")
+
 func split(text string) (p parts, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -80,6 +83,9 @@ func split(text string) (p parts, err error) {
 		p.form = scheme
 	default:
 		return p, fmt.Errorf("it begins with %q: %w", scheme+"://", errForm)
+	}
+	if strings.Contains(rest, ",redis") && strings.Contains(rest, "://") {
+		return p, errSeveral
 	}
 	p.secure = strings.HasPrefix(scheme, "rediss")
 	end := len(rest)

@@ -102,6 +102,7 @@ func TestRefusedURLsShowNoPassword(t *testing.T) {
 		"redis://u:hush@a/1/2":                    "redis://",
 		"redis://u:hush@a,b":                      "commas are for",
 		"redis+cluster://a:1,b:x":                 "port",
+		"redis://u:hush@a:1,redis://u:hush@b:1":   "several URLs",
 		"redis://u:hush@a%zz":                     "percent-encoded",
 		"unix://":                                 "socket",
 		"redis+sentinel://u:hush@a":               "master",

@@ -108,6 +108,9 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 		_, err := client.ForceRelease(ctx, name, redlatch.ForceOptions{}) // which refuses it
 		return err
 	}
+	if len(info.Holders) == 0 && info.Doubt != nil {
+		return info.Doubt
+	}
 	if len(info.Holders) == 0 {
 		return exit.New(exit.Failed, fmt.Errorf("nobody holds %q", name), fmt.Sprintf("`%s` lists what is held", a.Again("ls")))
 	}

@@ -21,6 +21,7 @@ type lockJSON struct {
 	Holders     []holderJSON `json:"holders"`
 	Waiters     []waiterJSON `json:"waiters"`
 	Forced      *forcedJSON  `json:"forced,omitempty"`
+	Doubt       string       `json:"doubt,omitempty"`
 }
 
 type forcedJSON struct {
@@ -87,6 +88,9 @@ func LockJSON(info redlatch.LockInfo) any {
 	}
 	if info.Kind == "countdown" {
 		out.Count = &info.Count
+	}
+	if info.Doubt != nil {
+		out.Doubt = info.Doubt.Error()
 	}
 	if f := info.Forced; f != nil {
 		out.Forced = &forcedJSON{instant(f.At), f.Reason, f.Owner, processJSON(f.By), processJSON(f.From)}

@@ -22,6 +22,8 @@ func Summary(info redlatch.LockInfo) string {
 		s = l.KindText()
 	case l.ToGo() != "":
 		s = l.ToGo()
+	case len(l.Holders) == 0 && l.Doubt != nil:
+		s = "too few nodes answered to tell its holder"
 	case len(l.Holders) == 0:
 		s = "nobody holds it"
 	case n <= 1:
