@@ -12,5 +12,7 @@
 // goes in there, and no screen changes. Package sample has a lock, and the words that each screen has
 // to show of it.
 //
+// picture.go decides what is overdue or in trouble, and lock.go and holder.go have the words.
+//
 // A [Picture] is never changed after it was published. A viewer that is slow skips pictures.
 package fleet

@@ -53,8 +53,9 @@
 // A goroutine that stops waiting calls Withdraw. If that reports false, the turn was just given to
 // it, or is about to be: then the goroutine receives it and lets it go on like any other.
 //
-// A goroutine that acquires takes tokens for those behind it, maxRun of them at most (queue.go). When
-// they are spent, the lease goes back to Redis and other processes have their turn.
+// A goroutine that acquires takes tokens for those behind it: maxRun goroutines in a row have the
+// mutex at most (queue.go). When the tokens are spent, the lease goes back to Redis and other
+// processes have their turn.
 //
 // # Locks
 //

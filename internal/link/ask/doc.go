@@ -2,7 +2,7 @@
 //
 //	Ask -----> one request ----- a reply ------------------------> the reply
 //	             ^    |
-//	             |    +--------- an error that stays ------------> the server's own error
+//	             |    +--------- an error that stays ------------> the server's own error, or ErrWrongKind (errors.go)
 //	             |    |
 //	             |    +--------- no answer, or an error that may pass
 //	             |                   |            |            |
