@@ -143,7 +143,7 @@ func (l *Lease) beginExtend(ctx context.Context, since clock.Reading) (left time
 		switch lead := l.leading(); {
 		case err != nil:
 		case lead.pending:
-			settled = lead.settledLocked()
+			settled = lead.settledLocked().over
 		default:
 			lead.pending = true
 		}
@@ -253,16 +253,15 @@ func (l *Lease) doubting(now clock.Reading, err error) []lock.Event {
 func (l *Lease) settleLocked() {
 	l.pending = false
 	if l.settled != nil {
-		close(l.settled)
+		close(l.settled.over)
 		l.settled = nil
 	}
 }
 
-// settledLocked returns a channel that is closed when the extend or release under way has ended.
-// The caller holds l.mu.
-func (l *Lease) settledLocked() <-chan struct{} {
+// settledLocked returns the end of the extend or release under way. The caller holds l.mu.
+func (l *Lease) settledLocked() *settling {
 	if l.settled == nil {
-		l.settled = make(chan struct{})
+		l.settled = &settling{over: make(chan struct{})}
 	}
 	return l.settled
 }

@@ -54,7 +54,7 @@ type Lease struct {
 	extendAfter time.Duration  // when the watchdog should extend it, from sentAt on
 	pending     bool           // an extend or a release is under way
 	waits       bool           // for its turn to be extended by the watchdog
-	settled     chan struct{}  // closed when it has ended; nil if no code waits for that
+	settled     *settling      // its end; nil if no code waits for that
 	err         error          // why it is not held any more
 	wish        *wish          // to be told that it is waited for; nil if the program has not asked
 	group       *handoff.Group // whose turn it has, and in which it can be passed on; nil if none
@@ -76,6 +76,12 @@ const (
 	lost
 	detached // given up here, and not in Redis
 )
+
+// settling is the end of an extend or a release that code waits for.
+type settling struct {
+	over chan struct{} // closed then
+	err  error         // of a release
+}
 
 // wish is that of a lease to be told.
 type wish struct {

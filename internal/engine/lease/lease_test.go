@@ -188,9 +188,9 @@ func TestRecheck(t *testing.T) {
 	})
 }
 
-// TestExtendsThatWaitForEachOther: the server is slow, or does not answer. Of many extends at once, which
-// begin with one of the watchdog, each ends a third after the timeout at most.
-func TestExtendsThatWaitForEachOther(t *testing.T) {
+// TestCallsThatWaitForEachOther: the server is slow, or does not answer. Of many extends at once, which
+// begin with one of the watchdog, each ends a third after the timeout at most, and so does each release.
+func TestCallsThatWaitForEachOther(t *testing.T) {
 	slow := func(ctx context.Context, verb string, call conn.Call) conn.Result {
 		time.Sleep(timeout / 4)
 		return answers.Yes(ctx, verb, call)
@@ -206,15 +206,17 @@ func TestExtendsThatWaitForEachOther(t *testing.T) {
 			})
 			<-begun // an extend of the watchdog, in this moment
 			var all sync.WaitGroup
-			for range 8 {
-				all.Go(func() {
-					began := time.Now()
-					err := l.Extend(t.Context())
-					check.That(t, err == nil || errors.Is(err, fault.ErrUnreachable), "Extend = %v", err)
-					check.That(t, time.Since(began) <= timeout+timeout/3, "Extend took %v: %v", time.Since(began), err)
-				})
+			for _, call := range []func(context.Context) error{l.Extend, l.Release} {
+				for range 8 {
+					all.Go(func() {
+						began := time.Now()
+						err := call(t.Context())
+						check.That(t, err == nil || errors.Is(err, fault.ErrUnreachable), "it returned %v", err)
+						check.That(t, time.Since(began) <= timeout+timeout/3, "it took %v: %v", time.Since(began), err)
+					})
+				}
+				all.Wait()
 			}
-			all.Wait()
 		}
 	}
 	t.Run("silent", func(t *testing.T) { inHouse(t, inTime(answers.Silent)) })
@@ -803,7 +805,7 @@ func TestHookPanicsInExtend(t *testing.T) {
 		case <-ended:
 		default:
 			t.Error("an hour later Release has not returned")
-			l.finishRelease()
+			l.finishRelease(nil)
 		}
 	})
 }

@@ -281,7 +281,7 @@ func wantNotKept(t *testing.T, happens func(h *house, owner string)) {
 		check.Must(t, begun && err == nil, "no release has begun")
 		happens(h, l.Owner())
 		kept := l.keep(was, now)
-		l.finishRelease()
+		l.finishRelease(nil)
 		_, again := h.TakeKept(on)
 		check.That(t, !kept || !again, "the lock is acquired again without a request")
 	})
@@ -302,12 +302,12 @@ func TestAskedBeforeItIsPassedOn(t *testing.T) {
 		l.mu.Lock()
 		baton := *l.batonLocked()
 		l.mu.Unlock()
-		l.finishRelease()
+		l.finishRelease(nil)
 		next := h.Begin(on, 7, t.Context(), baton, now)
 		_, was, now, err := next.beginRelease()
 		check.OK(t, "beginRelease", err)
 		check.That(t, !next.keep(was, now), "the lock is kept")
-		next.finishRelease()
+		next.finishRelease(nil)
 	})
 }
 

@@ -15,12 +15,12 @@ import (
 // done, since a lock that stays behind keeps all others waiting. Without an answer, link/ask sends
 // it again for RequestTimeout; then applyRelease leaves it to the clean-up (votes.go at one node of a
 // quorum).
-func (l *Lease) Release(ctx context.Context) error {
+func (l *Lease) Release(ctx context.Context) (err error) {
 	begun, was, now, err := l.beginRelease()
 	if !begun {
 		return err
 	}
-	defer l.finishRelease()
+	defer func() { l.finishRelease(err) }()
 	if l.handOff(was, now) || l.keep(was, now) {
 		return nil
 	}
@@ -116,7 +116,10 @@ func (l *Lease) beginRelease() (begun bool, was state, now clock.Reading, err er
 	for l.pending && !l.accompanied() {
 		settled := l.settledLocked()
 		l.mu.Unlock()
-		<-settled
+		<-settled.over
+		if settled.err != nil { // of another release, which this one does not repeat: many would each wait for all before
+			return false, 0, now, settled.err
+		}
 		l.mu.Lock()
 	}
 	now = l.keeper.Now()
@@ -143,9 +146,12 @@ func (l *Lease) beginRelease() (begun bool, was state, now clock.Reading, err er
 	return true, was, now, nil
 }
 
-// finishRelease ends what is under way.
-func (l *Lease) finishRelease() {
+// finishRelease ends what is under way. err is what Release returns.
+func (l *Lease) finishRelease(err error) {
 	l.mu.Lock()
+	if l.settled != nil {
+		l.settled.err = err
+	}
 	l.settleLocked()
 	l.mu.Unlock()
 }
