@@ -40,8 +40,8 @@ func (c *Client) Job(name string, o JobOptions) *Job {
 	if _, err := within("JobOptions.Window", o.Window, 0, minTTL, 366*24*time.Hour); err != nil && j.latch.invalid == nil {
 		j.latch.invalid = err
 	}
-	j.latch.Extra = o.Window
-	j.latch.Param = strconv.FormatInt(o.Window.Milliseconds(), 10)
+	j.latch.Extra = (o.Window + time.Millisecond - 1).Truncate(time.Millisecond) // no shorter than asked for
+	j.latch.Param = strconv.FormatInt(j.latch.Extra.Milliseconds(), 10)
 	return j
 }
 

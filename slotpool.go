@@ -124,6 +124,7 @@ func (p *SlotPool) acquire(ctx context.Context, wait bool) (*Slot, error) {
 	if rest == 0 {
 		rest = p.latch.TTL
 	}
+	rest = (rest + time.Millisecond - 1).Truncate(time.Millisecond) // no shorter than asked for
 	l := p.latch.withParam(fmt.Sprintf("%d:%d::%s", p.latch.Size, rest.Milliseconds(), p.options.Instance))
 	l.Extra = rest
 	lease, err := l.acquire(ctx, wait)

@@ -126,6 +126,38 @@ func TestLargePoolTakesOneCommand(t *testing.T) {
 	locktest.Release(t, first.Lease)
 }
 
+// TestNothingOpensEarly: the window of a job, and the rest of a slot, last as long as they were asked to,
+// though a server counts in whole milliseconds.
+func TestNothingOpensEarly(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		const ttl, least = 100 * time.Millisecond, 101900 * time.Microsecond
+		c := s.Client(t, redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}})
+		run := func() bool {
+			ran, err := c.Job("j", redlatch.JobOptions{Window: least}).Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
+			check.Nil(t, "Do", err)
+			return ran
+		}
+		take := func() bool {
+			return check.ErrorOf(c.SlotPool("p", 1, redlatch.SlotOptions{Quarantine: least - ttl}).TryAcquire(t.Context())) == nil
+		}
+		for what, begin := range map[string]func() bool{"a run": run, "a slot": take} {
+			for _, part := range []time.Duration{0, 950 * time.Microsecond} {
+				time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second + part)))
+				check.That(t, begin(), "%s does not begin", what)
+				began := time.Now().Truncate(time.Millisecond) // a lease ends in a whole one
+				if what == "a run" {
+					began = time.Now()
+				}
+				for !begin() {
+					time.Sleep(50 * time.Microsecond)
+				}
+				check.That(t, time.Since(began) >= least, "%s begins %v after the last one, want %v", what, time.Since(began), least)
+			}
+		}
+	})
+}
+
 // TestManyEntriesOfOneOwnerInLine has many entries of one owner wait for another. All get in once the first
 // does, and leave. To read all
 // entries costs as much as there are, so it is done once for a poll of many, and once for each that leaves.

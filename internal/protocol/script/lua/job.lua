@@ -16,7 +16,7 @@ local function admit(owner, ttl, param)
   if kind and kind ~= 'job' then return false, 'kind\t' .. kind end
   if kind then sweep() end
   if redis.call('ZCARD', K) > 1 then return false end
-  local ends = millis() + param
+  local ends = math.ceil(now() / 1000) + param -- no earlier than asked for
   create('job', '')
   local token = insert(owner, ttl, string.format('%.0f', ends), 0)
   redis.call('HSET', INSIDE, 'window', owner)
