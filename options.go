@@ -29,10 +29,10 @@ type Options struct {
 	Prefix string      // of every key in Redis, the same for all clients that share a lock; default "redlatch:"; [NoPrefix] is for none
 	Lock   LockOptions // the defaults for every lock of this client; see [Mutex.With] for one lock alone
 
-	// Heartbeat is how often a client with waiting goroutines says that it is alive and repairs
-	// what was lost: once in this time, give or take a tenth, for each name it waits for (of a quorum
-	// or countdown, for each waiter), and more often while it cannot listen. A lost message costs a
-	// waiter that long. 50ms to 1m. Default 5s.
+	// Heartbeat is how often a client says that it is alive and repairs what was lost, for each
+	// name that its goroutines wait for, give or take a tenth: every third of the TTL if that is
+	// less, and more often while it cannot listen. Of a quorum or countdown each waiter does so,
+	// whatever the TTL. A lost message costs a waiter that long. 50ms to 1m. Default 5s.
 	Heartbeat time.Duration
 
 	// RequestTimeout is how long one request is sent again, twice or so, to a server that fails or

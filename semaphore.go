@@ -88,7 +88,7 @@ func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Conte
 // want more permits than there will be. As long as there is a holder, programs with the old number
 // are refused from now on. If there is none, Resize changes nothing: the next holder's number
 // counts. So configure all programs with the new number as well. The error matches [ErrInvalid],
-// [ErrWrongKind] or [ErrUnreachable].
+// [ErrWrongKind], [ErrUnreachable] or [ErrClosed].
 func (s *Semaphore) Resize(ctx context.Context, n int64) (*Semaphore, error) {
 	next := s.latch.client.Semaphore(s.latch.Name, n)
 	next.latch.resolve(s.latch.options)
