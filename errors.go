@@ -92,7 +92,7 @@ func lost(l *lock.Lock, owner string, token int64, why lock.Loss) error {
 // matches [ErrNotHeld], and [ErrClosed] or [ErrMaxHold] if that is the reason.
 type LostError struct {
 	Name   string    // of the lock
-	Owner  string    // of the lease
+	Owner  string    // of the lease, as [Holder].Owner
 	Token  int64     // the fencing token that is now stale
 	At     time.Time // when this process gave it up
 	Reason LossReason

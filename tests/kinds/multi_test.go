@@ -65,6 +65,21 @@ func TestMultiIsExtendedAsOne(t *testing.T) {
 	})
 }
 
+// TestMultiPastItsMaxHold: a name that reached its MaxHold, while a later one was waited for, is not
+// extended, and held all the same.
+func TestMultiPastItsMaxHold(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := s.Client(t, redlatch.Options{Lock: redlatch.LockOptions{MaxHold: 10 * time.Second}})
+		held := locktest.Lock(t, c.Mutex("b"))
+		time.AfterFunc(12*time.Second, func() { _ = held.Release(context.Background()) })
+		l := check.Value(c.MultiMutex("a", "b").With(redlatch.LockOptions{Renew: redlatch.Off}).Lock(t.Context())).OK(t)
+		left := l.Leases()[0].Remaining()
+		check.That(t, left > 17*time.Second && left < 18*time.Second, "%v are left of the TTL of 30s after 12s", left)
+		check.Nil(t, "Release", l.Release(t.Context()))
+	})
+}
+
 // TestMultiMaxWait: it bounds the first request, too. The error names the bound, though one name has taken
 // a part of it.
 func TestMultiMaxWait(t *testing.T) {

@@ -70,11 +70,13 @@ func (c *Acquirer) oneByOne(attempts []*attempt, start clock.Reading, leases *[]
 }
 
 // fresh extends the leases that the watchdog does not renew and that became old while a later one
-// was waited for. It returns an error if one of the leases was lost.
+// was waited for, unless they reached their MaxHold. It returns an error if one of the leases was lost.
 func fresh(ctx context.Context, leases []*lease.Lease) error {
 	errs := ForAll(leases, func(l *lease.Lease) error {
 		if k := l.Lock(); !k.Renews && l.Remaining() < k.TTL*9/10 {
-			return l.Extend(ctx)
+			if err := l.Extend(ctx); !errors.Is(err, fault.ErrMaxHold) {
+				return err
+			}
 		}
 		return nil
 	})
