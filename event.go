@@ -21,9 +21,9 @@ import (
 // under way, and leases held by this process. [docs/guarantees.md] has every case. These are less
 // obvious:
 //
-//   - An acquisition that is refused before the client sends anything has no event: the name or
-//     an option is invalid, the context is done, the client is closed, or the caller holds the
-//     mutex itself. Nor does a grant that comes too late to be used: it is given back.
+//   - An acquisition that is refused before it begins has no event: the name or an option is
+//     invalid, the context is done, the client is closed, or the caller holds the mutex itself. Nor
+//     does a grant that comes too late to be used: it is given back.
 //   - Only the first Release of a lease tells EventReleased, with Err if Redis did not confirm it.
 //   - Each entry of a [ReentrantMutex], each name of a [MultiMutex], and each goroutine that a
 //     [Mutex] is passed on to has an attempt and a lease. If one name fails, the attempts on other
