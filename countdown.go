@@ -141,9 +141,9 @@ func (d *CountDownLatch) Delete(ctx context.Context) error {
 // always means that the count was zero. Redis tells the waiters of the zero. If the message is
 // lost, or the count expires, each finds out at its next heartbeat (Options.Heartbeat, 5s).
 //
-// While Redis does not answer, Await waits on; [ErrUnreachable] says that the first request got no
-// answer. The error matches [ErrClosed] if the client is closed, and is that of ctx if ctx ends; it
-// then has the last count that Redis told. Otherwise the error is as that of
+// While Redis does not answer, or refuses writes, Await waits on; [ErrUnreachable] says that the
+// first request got no answer. The error matches [ErrClosed] if the client is closed, and is that
+// of ctx if ctx ends; it then has the last count that Redis told. Otherwise the error is as that of
 // [CountDownLatch.TrySetCount]. Nothing is left behind in Redis.
 func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 	count, err := d.look(ctx, "wait for")
@@ -167,13 +167,13 @@ func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 		}
 	}()
 	heartbeat := script.WaitCount(l.Keys, count.Round, ticket, address, c.engine.LiveFor())
-	for start, outage := c.engine.Now(), error(nil); ; {
+	for start, outage, placed := c.engine.Now(), error(nil), false; ; {
 		switch next, _, err := d.ask(ctx, "wait for", heartbeat, script.ParseCount); {
 		case err == nil && next.Left == 0:
 			return nil
 		case err == nil:
-			count, outage = next, nil
-		case errors.Is(err, ErrUnreachable) && c.engine.CheckOpen(ctx) == nil:
+			count, outage, placed = next, nil, true
+		case (errors.Is(err, ErrUnreachable) || placed && retry.RefusesWrites(err)) && c.engine.CheckOpen(ctx) == nil:
 			outage = err
 		case ctx.Err() == nil:
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
@@ -14,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -142,6 +144,26 @@ func TestCountIsSetAndGoneBeforeTheAnswer(t *testing.T) {
 	set, err := c.CountDownLatch("d").TrySetCount(t.Context(), 1, 0)
 	check.That(t, !set && errors.Is(err, redlatch.ErrUnreachable), "TrySetCount = %t, %v, want ErrUnreachable", set, err)
 	check.That(t, s.Do("EXISTS", locktest.StateKey("d")) == "0", "the count that was deleted is set again")
+}
+
+// TestAwaitOutlivesAFullDisk: a server that refuses writes for a while ends no wait that is in line, as it
+// ends none for a lock.
+func TestAwaitOutlivesAFullDisk(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
+		waiting, other := wire.Wrap(t, link, redlatch.Options{}).CountDownLatch("d"), s.Client(t, redlatch.Options{}).CountDownLatch("d")
+		help.SetCount(t, other, 1)
+		wait := help.GoAwait(t.Context(), waiting)
+		locktest.InLine(t, s, "d", 1)
+		link.Harm(wire.DiskFull, wire.Every)
+		time.Sleep(time.Minute)
+		check.That(t, len(wait) == 0, "the wait has ended")
+		link.Harm(wire.DiskFull, wire.None)
+		time.Sleep(time.Minute)
+		help.CountDown(t, other, 0)
+		check.Nil(t, "Await", help.Receive(t, wait, "a wait"))
+	})
 }
 
 // TestCountDownRemembersEnough: all that has counted in a round, and of earlier ones a thousand. Repeats
