@@ -31,8 +31,8 @@ type LockInfo struct {
 	Forced    *Force        // the last forced release of the last hour; nil if there was none
 	Waiters   []Waiter      // in line, first come first; goroutines of one client that wait for a mutex are one, unless in strict order
 
-	// Doubt is why Holders may lack a holder: over a quorum, too few nodes answered to tell. It
-	// matches [ErrUnreachable], and is nil if Holders has all.
+	// Doubt is why Holders may lack a holder: over a quorum, too few nodes answered, or may not have
+	// forgotten it. It matches [ErrUnreachable], and is nil if Holders has all.
 	Doubt error
 }
 
@@ -342,7 +342,7 @@ func newProcess(p presence.Process) Process { return Process{p.Host, p.PID, p.Pr
 
 // describe names in words the holder of a lock that an acquisition found taken, as it is by now.
 func (c *Client) describe(ctx context.Context, e *TakenError) string {
-	p, err := c.engine.Survey.LookInside(ctx, e.Name)
+	p, err := c.engine.Survey.LookInside(ctx, e.Kind, e.Name)
 	if err != nil || p.Doubt != nil && len(p.Holders) == 0 {
 		return e.Error()
 	}

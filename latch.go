@@ -358,7 +358,7 @@ func (c *Client) takenFor(l *lock.Lock, reason error, by lock.Occupant) error {
 // inside returns the holders of the latch. It asks about the line only if the waiters alone tell whether the
 // name is in use for something else.
 func (l *latch) inside(ctx context.Context) (survey.Picture, error) {
-	p, err := l.client.engine.Survey.LookInside(ctx, l.Name)
+	p, err := l.client.engine.Survey.LookInside(ctx, l.Kind.Name, l.Name)
 	if err == nil && p.Lock && len(p.Holders) == 0 && (p.Kind.Name != l.Kind.Name || p.Size != 0 && p.Size != l.Size) {
 		return l.client.engine.Survey.Look(ctx, l.Name)
 	}

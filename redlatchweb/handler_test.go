@@ -688,14 +688,16 @@ func TestSlowRedis(t *testing.T) {
 	}
 }
 
+// nothing is what pages say if there is nothing.
+var nothing = map[string]string{
+	"locks": "Nothing is locked", "processes": "No process holds or waits", "pools": "No slot pool is in use",
+	"leaders": "No election is under way", "nodes": "One server, no quorum",
+}
+
 // TestUnknownIsNotNothing: before a look has ended, or if none can, no page says that there is nothing.
 func TestUnknownIsNotNothing(t *testing.T) {
 	t.Parallel()
 	h := made(t, canned{}, Options{})
-	nothing := map[string]string{
-		"locks": "Nothing is locked", "processes": "No process holds or waits", "pools": "No slot pool is in use",
-		"leaders": "No election is under way", "nodes": "One server, no quorum",
-	}
 	for n, p := range []*fleet.Picture{
 		{Number: 1},
 		{Number: 2, Found: 5},
@@ -728,6 +730,30 @@ func TestTooFewVotes(t *testing.T) {
 			got := check.Value(h.part(pg, p, url.Values{"name": {"a"}})).OK(t)
 			check.Equal(t, strings.Contains(string(got.content.html), "Too few nodes vote for: election."), n == 0, "picture %d: %s says that too few vote", n, path)
 		}
+		for path, words := range nothing {
+			pg, _ := pageAt(path)
+			got := check.Value(h.part(pg, p, url.Values{})).OK(t)
+			check.Equal(t, strings.Contains(string(got.content.html), words), n == 1 && path != "nodes", "picture %d: %s says %q", n, path, words)
+		}
+	}
+}
+
+// TestHolderInDoubt: of a lock that may have a holder, no page says that it has none.
+func TestHolderInDoubt(t *testing.T) {
+	t.Parallel()
+	h := made(t, canned{}, Options{})
+	p := &fleet.Picture{Number: 1, Taken: time.Now(), Begun: time.Now()}
+	for _, info := range []redlatch.LockInfo{
+		{Name: "e", Kind: "election", Doubt: redlatch.ErrUnreachable}, {Name: "p", Kind: "slotpool", Size: 4, Doubt: redlatch.ErrUnreachable},
+	} {
+		l := fleet.NewLock(info, time.Now())
+		p.Locks = append(p.Locks, l)
+		p.Totals.Add(l)
+	}
+	for path, words := range map[string]string{"locks": "+ 2 unknown", "leaders": ">unknown<", "pools": "4 free or not told of"} {
+		pg, _ := pageAt(path)
+		got := string(check.Value(h.part(pg, p, url.Values{})).OK(t).content.html)
+		check.That(t, strings.Contains(got, words) && !strings.Contains(got, "no leader"), "%s does not say %q:\n%s", path, words, got)
 	}
 }
 

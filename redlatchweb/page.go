@@ -101,9 +101,11 @@ func (f *frame) Age() time.Duration {
 	return 0
 }
 
-// Unknown is what an empty list says as long as no look has ended, and "" after that.
+// Unknown is what an empty list says as long as no look has ended, or names may be missing; else "".
 func (f *frame) Unknown() string {
 	switch {
+	case len(fleet.Mute(f.Picture.Nodes)) > 0:
+		return "Not known"
 	case !f.Picture.Taken.IsZero():
 		return ""
 	case f.Picture.Err == nil:

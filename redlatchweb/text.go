@@ -16,7 +16,7 @@ import (
 var functions = template.FuncMap{
 	"visible": fleet.Visible, "span": fleet.Span, "holder": fleet.HolderText, "process": fleet.ProcessText, "count": fleet.Count, "entry": fleet.EntryText,
 	"error": fleet.ErrorText, "clock": clock, "stamp": stamp, "ago": func(now, then time.Time) string { return fleet.Span(now.Sub(then)) },
-	"plural": plural, "forbidden": forbidden, "refused": refused, "vote": voteText, "rate": rate, "mute": fleet.Mute,
+	"plural": plural, "forbidden": forbidden, "refused": refused, "vote": voteText, "rate": rate, "mute": fleet.Mute, "unvoted": func() string { return fleet.Unvoted },
 	"held":      func(l *fleet.Lock, h redlatch.Holder) []fleet.Fact { return fleet.HolderFacts(l, h, time.UTC) },
 	"wants":     fleet.WaiterFacts,
 	"facts":     func(l *fleet.Lock, p *fleet.Picture) []fleet.Fact { return l.Facts(len(p.Nodes) == 0, time.UTC) },

@@ -171,6 +171,7 @@ type Totals struct {
 	At            time.Time // by this machine's clock
 	Names         int
 	Holders       int           // without those that are idle
+	Doubtful      int           // names of which too few nodes tell all holders
 	Waiters       int           // without those that are believed dead
 	Kept          int           // locks that clients only keep
 	DeadHolders   int           // of the holders, those that are believed dead
@@ -185,6 +186,9 @@ type Totals struct {
 func (t *Totals) Add(l *Lock) {
 	t.Names++
 	t.Holders += l.Holding()
+	if l.Doubt != nil {
+		t.Doubtful++
+	}
 	t.Waiters += l.Waiting
 	t.DeadWaiters += l.Deaf
 	for _, h := range l.Holders {
@@ -383,6 +387,14 @@ func processes(locks []*Lock) []*Process {
 	})
 	return all
 }
+
+// MuteText says what it means that too few nodes vote for these kinds.
+func MuteText(kinds []string) string {
+	return "too few nodes vote for: " + strings.Join(kinds, ", ") + ". " + Unvoted
+}
+
+// Unvoted is what holds for kinds of locks for which too few nodes vote.
+const Unvoted = "Until more nodes answer, or have rested, no client can acquire such a lock, and lists may lack one that is held"
 
 // Mute returns the kinds for which fewer than a majority of the nodes vote, though some client has
 // used them. Nodes that have rested count: they vote when a client next asks.

@@ -279,3 +279,37 @@ func TestLeaderWhomTooFewNodesTell(t *testing.T) {
 		check.Equal(t, help.Receive(t, leaders, "the end").Term, 0, "the term")
 	})
 }
+
+// TestLeaderWhomMostNodesForgot: two of three nodes have lost their data, and answer. No candidate can lead
+// before they have rested, and it may be that the leader leads, as it does.
+func TestLeaderWhomMostNodesForgot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, _, c, leaders := quorumElection(t)
+		term := check.Value(c.Election("e").Campaign(t.Context(), "me")).OK(t)
+		check.Equal(t, help.Receive(t, leaders, "the leader").Term, term.Token(), "the term")
+		_, err := c.Mutex("m").TryLock(t.Context())
+		check.OK(t, "TryLock", err)
+		time.Sleep(time.Second) // until every node has voted
+		nodes[1].LoseEverything()
+		nodes[2].LoseEverything()
+		check.Error(t, "Leader", check.ErrorOf(c.Election("e").Leader(t.Context())), redlatch.ErrUnreachable)
+		check.Error(t, "Leader of another", check.ErrorOf(c.Election("o").Leader(t.Context())), redlatch.ErrUnreachable)
+		check.Error(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "e", redlatch.ForceOptions{})), redlatch.ErrUnreachable)
+		for _, name := range []string{"e", "o"} {
+			info, err := c.Inspect(t.Context(), name)
+			check.That(t, err == nil && errors.Is(info.Doubt, redlatch.ErrUnreachable), "Inspect = %+v, %v, want a Doubt", info, err)
+			check.That(t, (info.Kind == "election") == (name == "e"), "the kind of %s is %q", name, info.Kind)
+		}
+		check.That(t, term.Held(), "the term is over: %v", term.Err())
+		select {
+		case leader := <-leaders:
+			t.Errorf("the observer is told %+v, in the term %d", leader, term.Token())
+		case <-time.After(7 * time.Second): // in which it looks
+		}
+		_, err = c.Election("o").TryCampaign(t.Context(), "") // which lets the nodes begin their rest
+		check.Error(t, "TryCampaign", err, redlatch.ErrUnreachable)
+		time.Sleep(time.Minute)
+		check.Error(t, "Leader after the rest", check.ErrorOf(c.Election("o").Leader(t.Context())), redlatch.ErrNotHeld)
+	})
+}

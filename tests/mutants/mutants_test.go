@@ -83,6 +83,8 @@ var mutants = []mutant{
 		"leader.Token <= sent.Token", "leader.Token == sent.Token", "TestObserveATermThatNodesTellDifferently"),
 	breaks("leader that too few nodes tell, and that leads for none", "internal/engine/survey/quorum.go",
 		"		all.Doubt = untold()", "		_ = untold()", "TestLeaderWhomTooFewNodesTell"),
+	breaks("leader that most nodes have forgotten, and that leads for none", "internal/engine/survey/quorum.go",
+		"used && !e.Votes && e.Rest != 0", "used && e.Votes && e.Rest != 0", "TestLeaderWhomMostNodesForgot"),
 	breaks("lock that too few nodes tell, and that seems free", "inspect.go",
 		", Doubt: p.Doubt,", ",", "TestLeaderWhomTooFewNodesTell"),
 	breaks("lock that too few nodes tell, and that is not listed", "internal/engine/survey/list.go",

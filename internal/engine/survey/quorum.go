@@ -3,6 +3,7 @@ package survey
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -29,21 +30,26 @@ func (s *Survey) each(f func(i int, node conn.Conn)) {
 
 // lookAtMost is lookAll over a quorum: what a majority of the nodes knows.
 func (s *Survey) lookAtMost(ctx context.Context, names []string, met acquaintances) []Picture {
-	seen := make([][]Picture, len(s.Asker.Nodes()))
-	s.each(func(i int, node conn.Conn) { seen[i] = s.lookAt(ctx, node, names, met.at(i)) })
+	seen, nodes := make([][]Picture, len(s.Asker.Nodes())), make([]Node, len(s.Asker.Nodes()))
+	s.each(func(i int, node conn.Conn) {
+		seen[i] = s.lookAt(ctx, node, names, met.at(i))
+		if slices.ContainsFunc(seen[i], func(p Picture) bool { return p.err == nil }) {
+			nodes[i] = s.node(ctx, node) // after the look: a node that votes by now had forgotten nothing
+		}
+	})
 	all := make([]Picture, len(names))
 	for i, name := range names {
 		of := make([]Picture, len(seen))
 		for n := range seen {
 			of[n] = seen[n][i]
 		}
-		all[i] = s.agreed(name, of)
+		all[i] = s.agreed(name, of, nodes)
 	}
 	return all
 }
 
-// agreed is what a majority of the nodes knows of a name, given what each of them knows.
-func (s *Survey) agreed(name string, seen []Picture) Picture {
+// agreed is what a majority of the nodes knows of a name, given what each of them knows, and how it stands.
+func (s *Survey) agreed(name string, seen []Picture, nodes []Node) Picture {
 	by := make(map[string][]Picture) // what the name is used for there
 	failed, stands := 0, make([]error, len(seen))
 	for i, p := range seen {
@@ -54,41 +60,95 @@ func (s *Survey) agreed(name string, seen []Picture) Picture {
 		stands[i] = fmt.Errorf("%s answered", s.Asker.Nodes()[i].Target().Addr)
 		by[p.Use()] = append(by[p.Use()], p)
 	}
-	answered := len(seen) - failed
+	answered, majority := len(seen)-failed, s.Quorum.Majority()
 	untold := func() error {
-		return fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(seen), fault.Join(stands...))
+		return fmt.Errorf("redlatch: inspect %q: %w that a majority of the nodes would give: %w", name, fault.ErrUnreachable, fault.Join(stands...))
 	}
-	if answered < s.Quorum.Majority() {
+	if answered < majority {
 		return Picture{Subject: seen[0].Subject, err: untold()} // which List shows
 	}
 	most := ""
 	for use, p := range by {
-		if len(p) > len(by[most]) || len(p) == len(by[most]) && use > most {
+		if use != "" && (most == "" || len(p) > len(by[most]) || len(p) == len(by[most]) && use > most) {
 			most = use
 		}
 	}
-	all := merge(by[most], s.Quorum.Majority())
-	if perhaps(seen, failed, s.Quorum.Majority()) {
+	all := merge(by[most], majority)
+	kinds := []string{all.Use()}
+	switch {
+	case all.Lock:
+	case s.of != "":
+		kinds = []string{s.of}
+	default: // it may be in use for any
+		kinds = quorate()
+	}
+	for _, kind := range kinds {
+		forgot := forgetful(nodes, kind)
+		if !perhaps(seen, forgot, all, majority) {
+			continue
+		}
+		for i, n := range nodes {
+			if seen[i].err == nil && forgot[i] {
+				stands[i] = n.mute(kind)
+			}
+		}
 		all.Doubt = untold()
+		return all
+	}
+	if len(by[""]) > len(by[most]) {
+		return merge(by[""], majority)
 	}
 	return all
 }
 
-// perhaps reports whether an owner that too few nodes tell is inside at a majority if it is inside at
-// those that failed, too.
-func perhaps(seen []Picture, failed, majority int) bool {
-	told := make(map[string]int)
-	for _, p := range seen {
+// forgetful tells for each node whether it may have forgotten owners of a kind: it was restarted or emptied
+// while others were in use, and what it may have forgotten is not over yet.
+func forgetful(nodes []Node, kind string) []bool {
+	used := slices.ContainsFunc(nodes, func(n Node) bool { e := n.Votes[kind]; return e.Votes || e.Voted })
+	forgot := make([]bool, len(nodes))
+	for i, n := range nodes {
+		e := n.Votes[kind]
+		forgot[i] = n.Err != nil || used && !e.Votes && e.Rest != 0
+	}
+	return forgot
+}
+
+// mute says that a node does not vote for a kind.
+func (n *Node) mute(kind string) error {
+	if n.Err != nil {
+		return n.Err
+	}
+	text := n.Addr + " was restarted or emptied, and does not vote"
+	if rest := n.Votes[kind].Rest; rest > 0 {
+		text += fmt.Sprintf(" for another %v", rest.Round(time.Second))
+	}
+	return errors.New(text)
+}
+
+// perhaps reports whether an owner that is none of the holders is inside at a majority, if it is inside at
+// each node that failed or may have forgotten it, too.
+func perhaps(seen []Picture, forgot []bool, all Picture, majority int) bool {
+	unknown := 0
+	sure := make(map[string]int) // owners: how many of the other nodes tell them
+	for i, p := range seen {
+		known := 1
+		if p.err != nil || forgot[i] {
+			known = 0
+			unknown++
+		}
 		for _, h := range p.Holders {
-			told[h.Owner]++
+			sure[h.Owner] += known
 		}
 	}
-	for _, n := range told {
-		if n < majority && n+failed >= majority {
+	for _, h := range all.Holders {
+		delete(sure, h.Owner)
+	}
+	for _, n := range sure {
+		if n > 0 && n+unknown >= majority {
 			return true
 		}
 	}
-	return false
+	return unknown >= majority && (len(all.Holders) == 0 || all.Kind.Sized()) // of an owner that no other node tells
 }
 
 // merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for
@@ -188,16 +248,24 @@ func (s *Survey) Nodes(ctx context.Context) []Node {
 	return all
 }
 
+// quorate returns the kinds of locks that a quorum can hold.
+func quorate() (kinds []string) {
+	for _, k := range script.Kinds() {
+		if k.Quorum() != nil {
+			kinds = append(kinds, k.Name)
+		}
+	}
+	return kinds
+}
+
 // node returns how one node stands.
 func (s *Survey) node(ctx context.Context, node conn.Conn) Node {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout/3)
 	defer cancel()
-	var kinds []string
-	var calls []conn.Call
-	for _, k := range script.Kinds() {
-		if k.Quorum() != nil {
-			kinds, calls = append(kinds, k.Name), append(calls, script.Look(keys.Epoch(s.Prefix, k.Name)))
-		}
+	kinds := quorate()
+	calls := make([]conn.Call, len(kinds))
+	for i, kind := range kinds {
+		calls[i] = script.Look(keys.Epoch(s.Prefix, kind))
 	}
 	start := s.Now()
 	results := node.Eval(ctx, calls...)

@@ -37,7 +37,8 @@ type Survey struct {
 	Now     clock.Clock
 	Closing context.Context // nothing is sent again once it is done
 
-	few bool // see LookInside
+	few bool   // see LookInside
+	of  string // the kind of lock that a name is looked at for; "" for any
 }
 
 // batchSize is how many names are looked at in one batch.
@@ -49,11 +50,12 @@ func (s *Survey) Look(ctx context.Context, name string) (Picture, error) {
 	return p, p.err
 }
 
-// LookInside is Look without waiters, and without the processes of more than a few holders: it costs as
-// much however many clients wait. Programs may look often, and all candidates when a leader changes.
-func (s *Survey) LookInside(ctx context.Context, name string) (Picture, error) {
+// LookInside is Look for a lock of that kind, without waiters, and without the processes of more than a few
+// holders: it costs as much however many clients wait. Programs may look often, and all candidates when a
+// leader changes.
+func (s *Survey) LookInside(ctx context.Context, kind, name string) (Picture, error) {
 	inside := *s
-	inside.few = true
+	inside.few, inside.of = true, kind
 	return inside.Look(ctx, name)
 }
 

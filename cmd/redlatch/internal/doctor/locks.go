@@ -197,7 +197,7 @@ func (v *visit) quorum(nodes []redlatch.NodeInfo) {
 				t.voters++
 			case redlatch.NodeNew:
 				t.novel++
-				t.others = append(t.others, n.Addr+" is new")
+				t.others = append(t.others, n.Addr+" was emptied, or is new")
 			case redlatch.NodeRests:
 				t.others = append(t.others, n.Addr+" rests for another "+round(vote.Rest).String())
 			default:
@@ -238,10 +238,11 @@ func (v *visit) locks(ctx context.Context) {
 		return // why a server cannot be reached has been told
 	}
 	defer client.Close()
-	v.quorum(client.Nodes(ctx))
+	nodes := client.Nodes(ctx)
+	v.quorum(nodes)
 	look, cancel := context.WithTimeout(ctx, v.Look)
 	defer cancel()
-	if v.names(look, client) {
+	if v.names(look, client, len(fleet.Mute(nodes)) > 0) {
 		v.deadlocks(look, client)
 	}
 }
@@ -249,8 +250,8 @@ func (v *visit) locks(ctx context.Context) {
 // maxTold is how many names are told of each level; the rest is counted.
 const maxTold = 10
 
-// names looks at each name, and reports whether it came to the end.
-func (v *visit) names(look context.Context, client *redlatch.Client) bool {
+// names looks at each name, and reports whether it came to the end. mute says that too few nodes vote.
+func (v *visit) names(look context.Context, client *redlatch.Client, mute bool) bool {
 	keys, names, strange := 0, 0, 0
 	met := make(map[Level]int)
 	tell := func(f Finding) {
@@ -285,7 +286,10 @@ func (v *visit) names(look context.Context, client *redlatch.Client) bool {
 			tell(f)
 		}
 	}
-	if strange == 0 {
+	if mute || all.Doubtful > 0 {
+		found := fmt.Sprintf("names that are known to be in use: %s, of which %s may have a holder that too few nodes tell", fleet.Count(all.Names), fleet.Count(all.Doubtful))
+		v.report(Finding{"", "locks", Warning, found, "a lock that is held may be missing: see the nodes that do not answer, or do not vote"})
+	} else if strange == 0 {
 		v.report(Finding{"", "locks", OK, inUse(all), ""})
 	}
 	return true

@@ -91,12 +91,15 @@ func (m *model) summary() []string {
 	if m.picture.Taken.IsZero() && m.picture.Found == 0 {
 		return []string{"", ""}
 	}
-	counts := []string{"holders " + fleet.Count(t.Holders), fleet.Waiting + " " + t.WaitingText()}
+	counts := []string{"holders " + t.HoldersText(), fleet.Waiting + " " + t.WaitingText()}
 	if n := len(m.picture.Deadlocks); n > 0 {
 		counts = append(counts, m.style(terminal.Red, fmt.Sprintf("%d deadlocked cycles: redlatch ls --deadlocks", n)))
 	}
 	if err := m.picture.DeadlocksErr; err != nil {
 		counts = append(counts, "no look for deadlocks: "+fleet.ErrorText(err))
+	}
+	if mute := fleet.Mute(m.picture.Nodes); len(mute) > 0 {
+		counts = append(counts, m.style(terminal.Red, fleet.MuteText(mute)))
 	}
 	var longest []string
 	add := func(label string, d time.Duration, name, left string) {
@@ -133,6 +136,9 @@ func (m *model) footer() string {
 func (m *model) nothing() string {
 	if m.query.Search != "" || m.query.State != "" {
 		return "no lock matches; names in use: " + fleet.Count(len(m.picture.Locks))
+	}
+	if len(fleet.Mute(m.picture.Nodes)) > 0 {
+		return "nothing is known to be locked"
 	}
 	return "nothing is locked"
 }

@@ -22,10 +22,13 @@ func newInspectCommand(a *app.App) *cobra.Command {
 				warnOfVotes(cmd.Context(), a, client, info.Kind)
 				err = inspect(a, info)
 			}
-			if err == nil && free != 0 && fleet.NewLock(info, time.Time{}).Holding() == 0 {
-				return exit.Silent(free)
+			if err != nil || free == 0 || fleet.NewLock(info, time.Time{}).Holding() > 0 {
+				return err
 			}
-			return err
+			if info.Doubt != nil { // it has been told
+				return exit.Silent(exit.Unreachable)
+			}
+			return exit.Silent(free)
 		})
 	})
 	cmd.Flags().BoolVar(&a.JSON, "json", false, "print JSON, as one object on one line")

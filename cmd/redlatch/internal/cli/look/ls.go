@@ -29,6 +29,7 @@ type listing struct {
 	minHeld   time.Duration
 	limit     int
 	deadlocks bool
+	mute      bool // too few nodes of a quorum vote, so names may be missing
 }
 
 func newListCommand(a *app.App) *cobra.Command {
@@ -39,7 +40,7 @@ func newListCommand(a *app.App) *cobra.Command {
 			return err
 		}
 		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
-			warnOfVotes(cmd.Context(), a, client, "")
+			l.mute = len(warnOfVotes(cmd.Context(), a, client, "")) > 0
 			if l.deadlocks {
 				return listDeadlocks(cmd.Context(), a, client, l)
 			}
@@ -113,6 +114,8 @@ func listLocks(ctx context.Context, a *app.App, client *redlatch.Client, l listi
 	case err != nil:
 	case more > 0:
 		a.Say("and %d more", more)
+	case len(locks) == 0 && l.mute:
+		a.Say("no lock is known to be held or waited for here%s", where(l.pattern, a.Prefix))
 	case len(locks) == 0 && (l.minWait > 0 || l.minHeld > 0):
 		a.Say("no lock is held or waited for so long here%s", where(l.pattern, a.Prefix))
 	case len(locks) == 0:

@@ -129,7 +129,10 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 		}
 		return exit.Usagef(how.commands(a, all), "%q is held by %s%s", name, strings.Join(who, ", "), mayRun(all, ": its work may still run"))
 	}
-	return take(ctx, a, client, how, all)
+	if err = take(ctx, a, client, how, all); err == nil && how.all {
+		err = info.Doubt // there may be more
+	}
+	return err
 }
 
 // take takes locks from holders that were looked at, of one at least: one that comes after them in
@@ -161,23 +164,33 @@ func take(ctx context.Context, a *app.App, client *redlatch.Client, how releasin
 
 // releaseAll takes the locks that match, or says which it would take.
 func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how releasing) error {
+	mute := warnOfVotes(ctx, a, client, "")
 	locks, err := collect(ctx, a, client, how.pattern)
 	if err != nil {
 		return err
 	}
 	var all []place
+	var doubt error
 	for _, info := range locks {
+		if info.Doubt != nil {
+			doubt = info.Doubt
+			a.Say("%q may have a holder that is left out, as too few nodes tell", info.Name)
+		}
 		all = append(all, places(info, func(h redlatch.Holder) bool {
 			return how.until.IsZero() || !h.Since.IsZero() && h.Since.Before(how.until)
 		})...)
 	}
 	switch {
+	case len(all) == 0 && doubt != nil:
+		return doubt
+	case len(all) == 0 && len(mute) > 0:
+		return exit.New(exit.Unreachable, fmt.Errorf("no lock%s is known to be held", where(how.pattern, a.Prefix)), "")
 	case len(all) == 0 && how.before != "":
 		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held since before %s", where(how.pattern, a.Prefix), how.before), "")
 	case len(all) == 0:
 		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held", where(how.pattern, a.Prefix)), "")
 	case how.force:
-		return take(ctx, a, client, how, all)
+		return cmp.Or(take(ctx, a, client, how, all), doubt)
 	}
 	return how.propose(a, all)
 }
@@ -281,6 +294,8 @@ func confirm(a *app.App, how releasing, all []place) error {
 func (r releasing) choose(info redlatch.LockInfo) ([]place, error) {
 	all := places(info, func(h redlatch.Holder) bool { return len(r.owners) == 0 || slices.Contains(r.owners, h.Owner) })
 	switch {
+	case len(all) == 0 && info.Doubt != nil:
+		return nil, info.Doubt
 	case len(all) == 0:
 		return nil, exit.New(exit.Failed, fmt.Errorf("%q is not held by %q: %s", info.Name, strings.Join(r.owners, ", "), report.Summary(info)), "")
 	case len(all) > 1 && len(r.owners) == 0 && !r.all:
