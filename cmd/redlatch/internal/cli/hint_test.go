@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -26,6 +27,17 @@ func TestHints(t *testing.T) {
 	silent := redistest.Start(t)
 	silent.Pause()
 	t.Cleanup(silent.Resume)
+	busy := redistest.Start(t, "--lua-time-limit", "10")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = busy.DoErr("EVAL", "while true do end", "0")
+	}()
+	t.Cleanup(func() {
+		_, _ = busy.DoErr("SCRIPT", "KILL")
+		<-ended
+	})
+	locktest.Eventually(t, "the server is busy", func() bool { _, err := busy.DoErr("PING"); return err != nil })
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 
@@ -52,6 +64,9 @@ func TestHints(t *testing.T) {
 		{"redis+sentinel://" + master.Addr() + "/main", "unknown command", "what answers at this port is no Sentinel"},
 		{"redis://host.invalid", "host.invalid", "see the name of the host"},
 		{"redis://127.0.0.1:1", "connection refused", "start a server with `redlatch dev`"},
+		{busy.URL(), "BUSY Redis is busy", "another program's script keeps the server"},
+		{"redis+cluster://127.0.0.1:1,127.0.0.1:2", "connection refused", "start the server that is down"},
+		{"redis+sentinel://127.0.0.1:1/main", "connection refused", "start the server that is down"},
 		{"redis://" + silent.Addr(), "no answer in time", "a server listens there and does not answer in time"},
 		{"redis://" + silent.Addr() + " redis://127.0.0.1:1 redis://" + master.Addr(), "2 of 3 nodes cannot be reached", "`redlatch doctor`"},
 	} {

@@ -204,8 +204,12 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 	}
 	one := &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
 	if cluster {
-		v.cluster(ctx, one)
-		v.together(ctx, dial, one)
+		whole := *one
+		if len(masters) > 0 { // which answers: another node may be down
+			whole.client = masters[0].client
+		}
+		v.cluster(ctx, &whole)
+		v.together(ctx, dial, &whole)
 	}
 	if !cluster || len(masters) == 0 { // or nobody tells
 		masters = []*node{one}

@@ -232,7 +232,25 @@ func TestCluster(t *testing.T) {
 			return strings.Contains(node.Do("CLUSTER", "INFO"), "cluster_state:fail")
 		})
 	}
-	examine(t, where).want(t, "cluster", doctor.Fault)
+	all = examine(t, where)
+	all.want(t, "cluster", doctor.Fault)
+	all.want(t, "rights", doctor.Fault, "CLUSTERDOWN", "was not found out")
+}
+
+// TestClusterThatHasFailedOver: a master is dead, and its replica serves its slots.
+func TestClusterThatHasFailedOver(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartClusterWithReplicas(t, 3)
+	nodes[0].Kill()
+	for _, node := range nodes[1:3] {
+		locktest.Eventually(t, node.Addr()+" notices that a replica has taken over", func() bool {
+			info := node.Do("CLUSTER", "INFO")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_fail:0") && strings.Contains(node.Do("CLUSTER", "NODES"), "master,fail ")
+		})
+	}
+	all := examine(t, "redis+cluster://"+nodes[0].Addr()+","+nodes[1].Addr()+","+nodes[2].Addr())
+	all.want(t, "cluster", doctor.OK, "state ok")
+	all.want(t, "cluster", doctor.Warning, "holds this node for failed")
 }
 
 // TestTwoClusters: a URL leads to two clusters, of which a client uses one.

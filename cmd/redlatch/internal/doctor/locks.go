@@ -28,7 +28,11 @@ func (v *visit) cluster(ctx context.Context, n *node) {
 		return // by the embedded server, which is no cluster
 	}
 	if err != nil {
-		v.report(Finding{n.addr, "cluster", Warning, "CLUSTER INFO cannot be read: " + clean(err), "permit +cluster|info"})
+		advice := "look again when its nodes answer"
+		if retry.Says(err, "NOPERM") {
+			advice = "permit +cluster|info"
+		}
+		v.report(Finding{n.addr, "cluster", Warning, "CLUSTER INFO cannot be read: " + clean(err), advice})
 		return
 	}
 	state := pairs(text, "\n", ":")
@@ -38,6 +42,13 @@ func (v *visit) cluster(ctx context.Context, n *node) {
 		f.Level, f.Advice = Fault, "names in the slots that are missing cannot be locked: `redis-cli --cluster check` and --cluster fix"
 	}
 	v.report(f)
+	nodes, _ := n.text(ctx, "CLUSTER", "NODES")
+	for line := range strings.Lines(nodes) {
+		if field := strings.Fields(line); len(field) > 2 && slices.Contains(strings.Split(field[2], ","), "fail") {
+			addr, _, _ := strings.Cut(field[1], "@")
+			v.report(Finding{addr, "cluster", Warning, "the cluster holds this node for failed", "start it, or have the cluster forget it: its slots have one node less that can serve them"})
+		}
+	}
 }
 
 // together checks that the addresses of a URL are nodes of one cluster. A client keeps to the cluster
@@ -99,8 +110,12 @@ func (v *visit) rights(ctx context.Context, n *node) {
 		refused, ok := errors.AsType[*conn.ReplyError](r.Err)
 		moved = ok && strings.HasPrefix(refused.Text, "MOVED")
 	}
-	if r.Err != nil {
-		v.lacks(n, "scripts cannot be run: "+clean(r.Err))
+	switch what := "scripts cannot be run: "; {
+	case r.Err != nil && retry.Transient(r.Err):
+		v.report(Finding{n.addr, "rights", Fault, what + clean(r.Err), "look again when the server does what it should: which rights there are was not found out"})
+		return
+	case r.Err != nil:
+		v.lacks(n, what+clean(r.Err))
 		return
 	}
 	var refused, ofJournal []string

@@ -21,6 +21,7 @@ var refusals = map[string]string{
 	"WRONGPASS": "the user or the password in REDLATCH_REDIS, REDLATCH_REDIS_FILE or --redis is wrong",
 	"NOPERM":    "`redlatch doctor --acl` prints the commands for Redis that give this user its rights",
 	"LOADING":   "the server has just started and is loading its data: wait until it has",
+	"BUSY":      "another program's script keeps the server: see its log; `redis-cli SCRIPT KILL` ends a script that has written nothing",
 	"OOM":       "the server is out of memory: `redlatch doctor` looks at its limit and its policy",
 	"MISCONF":   "the server cannot save its data, and so refuses writes: see its log, and the disk",
 }
@@ -46,6 +47,7 @@ var signs = []struct{ text, plain, secure string }{
 
 const (
 	hintUnreachable = "start a server with `redlatch dev` or `redis-server`, or name one with --redis URL or REDLATCH_REDIS"
+	hintOneOf       = "start the server that is down, or wait until another takes over for it"
 	hintNodes       = "`redlatch doctor` looks at each of the servers, and says which one is wrong"
 	hintNoTLS       = "see whether a server is up there, and speaks TLS at this port: rediss:// is for no other"
 	hintTLS         = "a server that speaks TLS at this port answers so: try rediss:// in place of redis://"
@@ -76,6 +78,9 @@ func Advice(err error, urls []string) string {
 	if !errors.Is(err, redlatch.ErrUnreachable) {
 		return ""
 	}
+	several := func(url string) bool {
+		return strings.Contains(url, "+cluster://") || strings.Contains(url, "+sentinel://")
+	}
 	said, secure := talk.Text(err), slices.ContainsFunc(urls, func(url string) bool { return strings.HasPrefix(url, "rediss") })
 	if len(urls) > 1 && !strings.Contains(said, "does not vote") {
 		return hintNodes
@@ -84,6 +89,9 @@ func Advice(err error, urls []string) string {
 		if strings.Contains(said, sign.text) {
 			if secure {
 				return cmp.Or(sign.secure, sign.plain)
+			}
+			if sign.plain == hintUnreachable && slices.ContainsFunc(urls, several) {
+				return hintOneOf
 			}
 			return sign.plain
 		}
