@@ -126,9 +126,13 @@ func HolderFacts(l *Lock, h redlatch.Holder, zone *time.Location) []Fact {
 	if label, text := beyond(l.Kind, h); text != "" {
 		all = append(all, Fact{Label: label, Text: text})
 	}
-	if !h.Since.IsZero() {
-		text := Ago(l.At, h.Since) + ", since " + Stamp(h.Since.In(zone))
-		all = append(all, Fact{Label: Held, Text: text})
+	label, since := Held, h.Since
+	if !h.Kept.IsZero() {
+		label, since = "kept for", h.Kept
+	}
+	if !since.IsZero() && !h.Resting {
+		text := Ago(l.At, since) + ", since " + Stamp(since.In(zone))
+		all = append(all, Fact{Label: label, Text: text})
 	}
 	all = append(all, l.leaseText(h))
 	if !h.LastSeen.IsZero() {

@@ -163,6 +163,21 @@ func TestLiveHoldersComeFirst(t *testing.T) {
 	}
 }
 
+// TestIdleHolderIsNotSaidToHold: neither the list nor the page says for how long a place at rest, or a lock
+// that is only kept, is held.
+func TestIdleHolderIsNotSaidToHold(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1000, 0)
+	for _, h := range []redlatch.Holder{{Resting: true}, {Kept: at.Add(-time.Second)}} {
+		h.Since = at.Add(-time.Minute)
+		l := NewLock(redlatch.LockInfo{Kind: "mutex", At: at, Holders: []redlatch.Holder{h}}, at)
+		check.Equal(t, l.Cell(Held), none, "the list")
+		for _, f := range HolderFacts(l, h, time.UTC) {
+			check.That(t, f.Label != Held, "the page says %+v of %+v", f, h)
+		}
+	}
+}
+
 // TestExtends: two looks tell when a lease was extended, and that an extend is overdue.
 func TestExtends(t *testing.T) {
 	t.Parallel()

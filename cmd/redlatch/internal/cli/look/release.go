@@ -230,7 +230,7 @@ func (r releasing) commands(a *app.App, all []place) string {
 
 // mayRun returns the text, or "" if none of these holders is at work.
 func mayRun(all []place, text string) string {
-	if slices.ContainsFunc(all, func(p place) bool { return !p.holder.Resting }) {
+	if slices.ContainsFunc(all, func(p place) bool { return !p.holder.Resting && p.holder.Kept.IsZero() }) {
 		return text
 	}
 	return ""
