@@ -210,7 +210,7 @@ func ends(d time.Duration) string {
 func (l *Lock) leaseText(h redlatch.Holder) Fact {
 	ago, seen := l.Extended(h)
 	switch {
-	case !h.Kept.IsZero():
+	case !h.Kept.IsZero() && !h.Dead:
 		return Fact{Label: Lease, Text: "given up when another wants it; " + ends(h.Remaining)}
 	case betweenRuns(h):
 		return Fact{Label: Lease, Text: "the next run may begin in " + Span(h.Remaining)}

@@ -56,7 +56,7 @@ func (l *Lock) HolderText() string {
 	switch { // what is wrong comes first: a column may have no room for the rest
 	case dead > 0 && l.Holding() > 1:
 		text = fmt.Sprintf("%s of %s %s: %s", Count(dead), Count(l.Holding()), believedDead, text)
-	case dead > 0:
+	case dead > 0, first.Dead && !first.Resting:
 		text = believedDead + ": " + text
 	case l.Overdue(first):
 		text = "extend overdue: " + text

@@ -178,6 +178,16 @@ func TestIdleHolderIsNotSaidToHold(t *testing.T) {
 	}
 }
 
+// TestDeadClientThatKeepsALock: it gives the lock to nobody before the lease is over, and the list says so.
+func TestDeadClientThatKeepsALock(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1000, 0)
+	h := redlatch.Holder{Kept: at.Add(-time.Minute), Dead: true, Remaining: time.Minute}
+	l := NewLock(redlatch.LockInfo{Kind: "mutex", At: at, Holders: []redlatch.Holder{h}}, at)
+	check.That(t, strings.HasPrefix(l.Cell(Holder), believedDead), "the list says %q", l.Cell(Holder))
+	check.Equal(t, l.leaseText(h).Text, "expires in 1m0s", "of the lease the page says")
+}
+
 // TestExtends: two looks tell when a lease was extended, and that an extend is overdue.
 func TestExtends(t *testing.T) {
 	t.Parallel()
