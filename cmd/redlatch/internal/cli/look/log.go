@@ -25,6 +25,11 @@ func newLogCommand(a *app.App) *cobra.Command {
 			return err
 		}
 		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
+			if since != "" && len(a.URLs()) == 1 { // the server's clock has stamped the entries
+				if info, err := client.Inspect(cmd.Context(), "log"); err == nil {
+					q.Since, _ = moment(since, info.At)
+				}
+			}
 			return readLog(cmd.Context(), a, client, q)
 		})
 	})
