@@ -16,7 +16,7 @@ import (
 func newInspectCommand(a *app.App) *cobra.Command {
 	var free int
 	cmd := app.Command("inspect", app.OneName, func(cmd *cobra.Command, args []string) error {
-		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
+		return connect(cmd.Context(), a, redlatch.Options{}, func(client *redlatch.Client) error {
 			info, err := client.Inspect(cmd.Context(), args[0])
 			if err == nil {
 				warnOfVotes(cmd.Context(), a, client, info.Kind)

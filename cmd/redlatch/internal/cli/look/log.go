@@ -24,7 +24,7 @@ func newLogCommand(a *app.App) *cobra.Command {
 		if q.Since, err = moment(since, time.Now()); err != nil {
 			return err
 		}
-		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
+		return connect(cmd.Context(), a, redlatch.Options{}, func(client *redlatch.Client) error {
 			if since != "" && len(a.URLs()) == 1 { // the server's clock has stamped the entries
 				if info, err := client.Inspect(cmd.Context(), "log"); err == nil {
 					q.Since, _ = moment(since, info.At)

@@ -35,7 +35,7 @@ func newReleaseCommand(a *app.App) *cobra.Command {
 		if err := how.check(cmd.Flags()); err != nil {
 			return err
 		}
-		return a.Connect(cmd.Context(), redlatch.Options{Program: releaser(), Journal: a.Noting()}, func(client *redlatch.Client) error {
+		return connect(cmd.Context(), a, redlatch.Options{Program: releaser(), Journal: a.Noting()}, func(client *redlatch.Client) error {
 			if how.pattern != "" {
 				return releaseAll(cmd.Context(), a, client, how)
 			}
