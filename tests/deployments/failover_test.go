@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/redlatch/redlatch"
@@ -76,6 +77,23 @@ func TestLeaseThatTheNewMasterDoesNotKnowIsLost(t *testing.T) {
 		t.Errorf("the lease was lost by its deadline: %v", lost)
 	}
 	_ = next.Release(t.Context()) // the sentinels may have changed their minds once more
+}
+
+// TestSilentMasterIsNamed: Sentinel answers, and names a master that does not. The error says which.
+func TestSilentMasterIsNamed(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartSentinels(t)
+	for _, s := range g.Sentinels {
+		s.Do("SENTINEL", "SET", "main", "down-after-milliseconds", "600000")
+	}
+	master := g.Master()
+	master.Pause()
+	t.Cleanup(master.Resume)
+	c, err := redlatch.Open(t.Context(), g.URL(), redlatch.Options{})
+	if err == nil {
+		_ = c.Close()
+	}
+	check.That(t, errors.Is(err, redlatch.ErrUnreachable) && strings.Contains(err.Error(), "Sentinel named "+master.Addr()), "Open = %v, want the address of the master", err)
 }
 
 // TestSentinelsThatLie has sentinels name a server that is not the master, while connections break. One

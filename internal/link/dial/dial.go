@@ -150,9 +150,9 @@ func connect(ctx context.Context, dial rueidis.ClientOption) (conn.Conn, error) 
 		case o.err == nil:
 			return o.conn, nil
 		case ctx.Err() != nil: // it ended the dial, whose own error does not tell
-			return nil, fmt.Errorf("redlatch: connect to Redis: %w: %w", unanswered(ctx.Err()), o.err)
+			return nil, s.named(fmt.Errorf("redlatch: connect to Redis: %w: %w", unanswered(ctx.Err()), o.err), dial)
 		}
-		return nil, dialError(o.err, dial.TLSConfig != nil)
+		return nil, s.named(dialError(o.err, dial.TLSConfig != nil), dial)
 	case <-ctx.Done():
 		s.cut()
 		go func() { // ends at once, as nothing is left to wait for
@@ -160,7 +160,7 @@ func connect(ctx context.Context, dial rueidis.ClientOption) (conn.Conn, error) 
 				_ = o.conn.Close()
 			}
 		}()
-		return nil, fmt.Errorf("redlatch: connect to Redis at %s: %w", strings.Join(dial.InitAddress, ","), unanswered(ctx.Err()))
+		return nil, s.named(fmt.Errorf("redlatch: connect to Redis at %s: %w", strings.Join(dial.InitAddress, ","), unanswered(ctx.Err())), dial)
 	}
 }
 

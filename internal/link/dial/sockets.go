@@ -3,7 +3,10 @@ package dial
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -14,6 +17,7 @@ import (
 // returns at once.
 type sockets struct {
 	mu   sync.Mutex // guards what is below
+	last string     // the address that was dialed last
 	open []net.Conn
 	made bool // the client is made, and they are its own
 	over bool // it is not wanted any more
@@ -26,6 +30,7 @@ func (s *sockets) under(ctx context.Context, o rueidis.ClientOption) rueidis.Cli
 		dial = byDefault
 	}
 	o.DialCtxFn = func(each context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		s.dials(addr)
 		each, cancel := context.WithCancel(each)
 		defer cancel()
 		defer context.AfterFunc(ctx, func() { // ctx ends also after the client was made
@@ -41,6 +46,23 @@ func (s *sockets) under(ctx context.Context, o rueidis.ClientOption) rueidis.Cli
 		return c, nil
 	}
 	return o
+}
+
+// dials notes what is dialed.
+func (s *sockets) dials(addr string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = addr
+}
+
+// named adds to an error the master to which Sentinel led, if it did.
+func (s *sockets) named(err error, o rueidis.ClientOption) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.Sentinel.MasterSet == "" || s.last == "" || slices.Contains(o.InitAddress, s.last) || strings.Contains(err.Error(), s.last) {
+		return err
+	}
+	return fmt.Errorf("%w; Sentinel named %s", err, s.last)
 }
 
 // byDefault dials as rueidis does by itself.
