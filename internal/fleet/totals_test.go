@@ -178,7 +178,7 @@ func TestIdleHolderIsNotSaidToHold(t *testing.T) {
 	}
 }
 
-// TestDeadClientThatKeepsALock: it gives the lock to nobody before the lease is over, and the list says so.
+// TestDeadClientThatKeepsALock: a dead client gives no lock up before the lease is over, and the list says so.
 func TestDeadClientThatKeepsALock(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1000, 0)

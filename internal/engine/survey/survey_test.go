@@ -210,6 +210,34 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestPerhaps: an owner may be inside if those nodes that deny it, and forgot nothing, are no majority.
+func TestPerhaps(t *testing.T) {
+	t.Parallel()
+	in, out := []Holder{holder("a", "")}, []Holder(nil)
+	for name, c := range map[string]struct {
+		told   [3][]Holder
+		forgot []bool
+		want   bool
+	}{
+		"one tells it, and one forgot":                  {[3][]Holder{in, out, out}, []bool{false, true, false}, true},
+		"one tells it, and none forgot":                 {[3][]Holder{in, out, out}, []bool{false, false, false}, false},
+		"one that forgot tells it":                      {[3][]Holder{in, out, out}, []bool{true, false, false}, false},
+		"no node tells one, and one forgot":             {[3][]Holder{out, out, out}, []bool{true, false, false}, false},
+		"no node tells one, and two forgot":             {[3][]Holder{out, out, out}, []bool{true, true, false}, true},
+		"a majority tells it, and one forgot":           {[3][]Holder{in, in, out}, []bool{true, false, false}, false},
+		"all tell it, and forgot what they had besides": {[3][]Holder{in, in, in}, []bool{true, true, true}, false},
+	} {
+		for _, kind := range []*script.Kind{script.Mutex, script.SlotPool} {
+			var seen []Picture
+			for _, holders := range c.told {
+				seen = append(seen, picture(kind, "x", 9, holders...))
+			}
+			besides := kind == script.SlotPool && c.forgot[0] && c.forgot[1] // another slot
+			check.Equal(t, perhaps(seen, c.forgot, merge(seen, 2), 2), c.want || besides, "%s, of a %s", name, kind.Name)
+		}
+	}
+}
+
 // silent is a connection without answers, of a cluster or not.
 type silent struct {
 	*answers.Server
