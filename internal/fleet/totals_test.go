@@ -178,7 +178,7 @@ func TestIdleHolderIsNotSaidToHold(t *testing.T) {
 	}
 }
 
-// TestDeadClientThatKeepsALock: a dead client gives no lock up before the lease is over, and the list says so.
+// TestDeadClientThatKeepsALock: on the list it is believed dead, and on the page the lease expires.
 func TestDeadClientThatKeepsALock(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1000, 0)
