@@ -730,6 +730,9 @@ func TestTooFewVotes(t *testing.T) {
 			got := check.Value(h.part(pg, p, url.Values{"name": {"a"}})).OK(t)
 			check.Equal(t, strings.Contains(string(got.content.html), "Too few nodes vote for: election."), n == 0, "picture %d: %s says that too few vote", n, path)
 		}
+		pg, _ := pageAt("nodes")
+		got := check.Value(h.part(pg, p, url.Values{})).OK(t)
+		check.That(t, strings.Contains(string(got.content.html), "new or emptied"), "picture %d: a node without a run that voted is not told: %s", n, got.content.html)
 		for path, words := range nothing {
 			pg, _ := pageAt(path)
 			got := check.Value(h.part(pg, p, url.Values{})).OK(t)

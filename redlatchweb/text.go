@@ -98,7 +98,7 @@ func voteText(v redlatch.NodeVote) string {
 	case redlatch.NodeVotes:
 		return "votes"
 	case redlatch.NodeNew:
-		return "not used yet"
+		return "new or emptied"
 	case redlatch.NodeForgot:
 		return "restarted: no vote"
 	case redlatch.NodeRests:
