@@ -30,12 +30,16 @@ func (s *Survey) each(f func(i int, node conn.Conn)) {
 
 // lookAtMost is lookAll over a quorum: what a majority of the nodes knows.
 func (s *Survey) lookAtMost(ctx context.Context, names []string, met acquaintances) []Picture {
-	seen, nodes := make([][]Picture, len(s.Asker.Nodes())), make([]Node, len(s.Asker.Nodes()))
-	s.each(func(i int, node conn.Conn) {
-		seen[i] = s.lookAt(ctx, node, names, met.at(i))
-		if slices.ContainsFunc(seen[i], func(p Picture) bool { return p.err == nil }) {
-			nodes[i] = s.node(ctx, node) // after the look: a node that votes by now had forgotten nothing
-		}
+	seen := make([][]Picture, len(s.Asker.Nodes()))
+	s.each(func(i int, node conn.Conn) { seen[i] = s.lookAt(ctx, node, names, met.at(i)) })
+	votes := sync.OnceValue(func() []Node { // after the look: a node that votes by now had forgotten nothing
+		nodes := make([]Node, len(seen))
+		s.each(func(i int, node conn.Conn) {
+			if slices.ContainsFunc(seen[i], func(p Picture) bool { return p.err == nil }) {
+				nodes[i] = s.node(ctx, node)
+			}
+		})
+		return nodes
 	})
 	all := make([]Picture, len(names))
 	for i, name := range names {
@@ -43,13 +47,14 @@ func (s *Survey) lookAtMost(ctx context.Context, names []string, met acquaintanc
 		for n := range seen {
 			of[n] = seen[n][i]
 		}
-		all[i] = s.agreed(name, of, nodes)
+		all[i] = s.agreed(name, of, votes)
 	}
 	return all
 }
 
-// agreed is what a majority of the nodes knows of a name, given what each of them knows, and how it stands.
-func (s *Survey) agreed(name string, seen []Picture, nodes []Node) Picture {
+// agreed is what a majority of the nodes knows of a name, given what each of them knows. It asks for their
+// votes where a holder may be missing.
+func (s *Survey) agreed(name string, seen []Picture, votes func() []Node) Picture {
 	by := make(map[string][]Picture) // what the name is used for there
 	failed, stands := 0, make([]error, len(seen))
 	for i, p := range seen {
@@ -74,7 +79,10 @@ func (s *Survey) agreed(name string, seen []Picture, nodes []Node) Picture {
 		}
 	}
 	all := merge(by[most], majority)
-	kinds := []string{all.Use()}
+	if len(all.Holders) > 0 && !all.Kind.Sized() { // no other owner is inside
+		return all
+	}
+	nodes, kinds := votes(), []string{all.Use()}
 	switch {
 	case all.Lock:
 	case s.of != "":
