@@ -146,6 +146,9 @@ func (m *Memory) of(client *redlatch.Client) *memoryConn {
 // Hang stops the server from answering until [Memory.Resume] is called, as a process that is
 // suspended does. Requests that clients send until then take place when the server resumes, in their
 // order, also those whose caller has given up. Keys expire all the same. A second call does nothing.
+//
+// Hang has a call without a deadline wait for ever, in which virtual time runs on and clients ask
+// again and again. So with 100,000 requests that wait, the next one panics, and says so.
 func (m *Memory) Hang() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -229,6 +232,10 @@ func (m *Memory) endSubscriptions() {
 	}
 }
 
+// maxBacklog is how many requests a server that hangs keeps. A test that waits for ever would else end
+// when it had used up the memory of its machine.
+const maxBacklog = 100_000
+
 // take has the server take a request: now, or when it resumes. taken is closed then. delay is that of the
 // answer.
 func (m *Memory) take(request func(*memory.Server)) (taken <-chan struct{}, delay time.Duration) {
@@ -243,6 +250,9 @@ func (m *Memory) take(request func(*memory.Server)) (taken <-chan struct{}, dela
 	case <-m.answers:
 		run()
 	default:
+		if len(m.backlog) == maxBacklog {
+			panic(fmt.Sprintf("redlatchtest: the server hangs, and %d requests wait for Resume: does a call of the test wait without a deadline?", maxBacklog))
+		}
 		m.backlog = append(m.backlog, run)
 	}
 	return done, m.delay

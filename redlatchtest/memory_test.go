@@ -297,3 +297,25 @@ func TestMemoryWrapsItsConnection(t *testing.T) {
 	check.OK(t, "Close", client.Close())
 	check.That(t, requests.Load() >= 2, "it tells of %d requests, want 2 at least", requests.Load())
 }
+
+// TestEndlessWaitEnds: a call without a deadline waits for a server that hangs, and virtual time runs on.
+// The program ends with words, and not when it has used up all memory.
+func TestEndlessWaitEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := redlatchtest.InMemory(t)
+		c := s.Conn()
+		s.Hang()
+		ask := func() (panicked any) {
+			defer func() { panicked = recover() }()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+			defer cancel()
+			check.Error(t, "Scan", c.Scan(ctx, "*", func(string) error { return nil }), context.DeadlineExceeded)
+			return nil
+		}
+		for range 100_000 {
+			check.Must(t, ask() == nil, "a request of the first 100,000 panics")
+		}
+		check.That(t, strings.Contains(fmt.Sprint(ask()), "100000 requests wait for Resume"), "one more does not panic")
+	})
+}
