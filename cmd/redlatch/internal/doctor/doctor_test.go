@@ -250,7 +250,7 @@ func TestClusterThatHasFailedOver(t *testing.T) {
 	}
 	all := examine(t, "redis+cluster://"+nodes[0].Addr()+","+nodes[1].Addr()+","+nodes[2].Addr())
 	all.want(t, "cluster", doctor.OK, "state ok")
-	all.want(t, "cluster", doctor.Warning, "holds this node for failed")
+	all.want(t, "cluster", doctor.Warning, "says that this node has failed")
 }
 
 // TestTwoClusters: a URL leads to two clusters, of which a client uses one.

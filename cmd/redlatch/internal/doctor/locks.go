@@ -46,7 +46,7 @@ func (v *visit) cluster(ctx context.Context, n *node) {
 	for line := range strings.Lines(nodes) {
 		if field := strings.Fields(line); len(field) > 2 && slices.Contains(strings.Split(field[2], ","), "fail") {
 			addr, _, _ := strings.Cut(field[1], "@")
-			v.report(Finding{addr, "cluster", Warning, "the cluster holds this node for failed", "start it, or have the cluster forget it: its slots have one node less that can serve them"})
+			v.report(Finding{addr, "cluster", Warning, "the cluster says that this node has failed", "start it, or remove it with CLUSTER FORGET: its slots have one node fewer"})
 		}
 	}
 }
