@@ -31,8 +31,8 @@ type LockInfo struct {
 	Forced    *Force        // the last forced release of the last hour; nil if there was none
 	Waiters   []Waiter      // in line, first come first; goroutines of one client that wait for a mutex are one, unless in strict order
 
-	// Doubt is why Holders may lack a holder: over a quorum, too few nodes answered, or may not have
-	// forgotten it. It matches [ErrUnreachable], and is nil if Holders has all.
+	// Doubt is why Holders may lack a holder: over a quorum, too many nodes gave no answer, or may
+	// have forgotten it. It matches [ErrUnreachable], and is nil if Holders has all.
 	Doubt error
 }
 
