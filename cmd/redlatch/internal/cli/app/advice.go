@@ -18,12 +18,14 @@ var refusals = map[string]string{
 	"MASTERDOWN": "a replica takes no locks: name its master, or Sentinel (redis+sentinel://host,host/master-name)",
 	"NOAUTH": "the server wants a password: put redis://USER:PASSWORD@host:port into REDLATCH_REDIS, " +
 		"or into a file that REDLATCH_REDIS_FILE names",
-	"WRONGPASS": "the user or the password in REDLATCH_REDIS, REDLATCH_REDIS_FILE or --redis is wrong",
-	"NOPERM":    "`redlatch doctor --acl` prints the commands for Redis that give this user its rights",
-	"LOADING":   "the server has just started and is loading its data: wait until it has",
-	"BUSY":      "another program's script keeps the server: see its log; `redis-cli SCRIPT KILL` ends a script that has written nothing",
-	"OOM":       "the server is out of memory: `redlatch doctor` looks at its limit and its policy",
-	"MISCONF":   "the server cannot save its data, and so refuses writes: see its log, and the disk",
+	"WRONGPASS":   "the user or the password in REDLATCH_REDIS, REDLATCH_REDIS_FILE or --redis is wrong",
+	"NOPERM":      "`redlatch doctor --acl` prints the commands for Redis that give this user its rights",
+	"LOADING":     "the server has just started and is loading its data: wait until it has",
+	"TRYAGAIN":    "the keys of that name are being moved to another node, or were left between two: `redis-cli --cluster check` tells",
+	"CLUSTERDOWN": "the cluster does not serve that name: `redlatch doctor` looks at each of its nodes",
+	"BUSY":        "another program's script keeps the server: see its log; `redis-cli SCRIPT KILL` ends a script that has written nothing",
+	"OOM":         "the server is out of memory: `redlatch doctor` looks at its limit and its policy",
+	"MISCONF":     "the server cannot save its data, and so refuses writes: see its log, and the disk",
 }
 
 // signs are the hints by a part of what [talk.Text] has of an error, for redis:// and for

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
@@ -32,5 +33,19 @@ func TestAdviceOnASentinelThatIsWrong(t *testing.T) {
 	err := fmt.Errorf("%w: the redis role is not master", redlatch.ErrUnreachable) // as rueidis says it
 	if got := Advice(err, []string{"redis+sentinel://host/name"}); !strings.Contains(got, "Sentinel names a server that is no master") {
 		t.Errorf("Advice = %q, want it to tell of Sentinel", got)
+	}
+}
+
+// TestAdviceOnWhatRedisRefuses: an error of a cluster or of a server that is kept has its own advice.
+func TestAdviceOnWhatRedisRefuses(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"TRYAGAIN Multiple keys request during rehashing of slot": "are being moved to another node",
+		"CLUSTERDOWN The cluster is down":                         "does not serve that name",
+		"BUSY Redis is busy running a script.":                    "another program's script",
+	} {
+		if got := Advice(&conn.ReplyError{Text: text}, []string{"redis+cluster://host"}); !strings.Contains(got, want) {
+			t.Errorf("advice on %q is %q, want %q", text, got, want)
+		}
 	}
 }
