@@ -174,7 +174,7 @@ type Totals struct {
 	Doubtful      int           // names of which too few nodes tell all holders
 	Waiters       int           // without those that are believed dead
 	Kept          int           // locks that clients only keep
-	DeadHolders   int           // of the holders, those that are believed dead
+	DeadHolders   int           // of the holders and of those that only keep a lock, the ones that are believed dead
 	DeadWaiters   int           // waiters that are believed dead
 	LongestHeld   time.Duration // of the locks that are not Lasting
 	LongestWaited time.Duration // of the locks that are not Standby
@@ -192,10 +192,13 @@ func (t *Totals) Add(l *Lock) {
 	t.Waiters += l.Waiting
 	t.DeadWaiters += l.Deaf
 	for _, h := range l.Holders {
-		switch {
-		case !h.Kept.IsZero() && !h.Resting:
+		if h.Resting {
+			continue
+		}
+		if !h.Kept.IsZero() {
 			t.Kept++
-		case h.Dead && !idle(h):
+		}
+		if h.Dead {
 			t.DeadHolders++
 		}
 	}

@@ -186,6 +186,10 @@ func TestDeadClientThatKeepsALock(t *testing.T) {
 	l := NewLock(redlatch.LockInfo{Kind: "mutex", At: at, Holders: []redlatch.Holder{h}}, at)
 	check.That(t, strings.HasPrefix(l.Cell(Holder), believedDead), "the list says %q", l.Cell(Holder))
 	check.Equal(t, l.leaseText(h).Text, "expires in 1m0s", "of the lease the page says")
+	var sum Totals
+	sum.Add(l)
+	check.Equal(t, sum.DeadHolders, 1, "dead holders of the totals")
+	check.Equal(t, sum.Kept, 1, "locks that are only kept")
 }
 
 // TestExtends: two looks tell when a lease was extended, and that an extend is overdue.
