@@ -23,8 +23,8 @@ const maxMulti = 256
 // MultiMutex is several mutexes that are locked together, all or none: both accounts of a transfer.
 // Make it with [Client.MultiMutex]; it is safe for concurrent use. Each name is the same lock as
 // the [Mutex] of that name. The names are locked in the order of the alphabet, so two callers never
-// wait for each other. If all are free, that takes one request; in a cluster whose names do not
-// share a hash tag, one for each name.
+// wait for each other. If all are free, that takes one request; on a quorum, or in a cluster whose
+// names do not share a hash tag, one or two for each name.
 type MultiMutex struct {
 	client  *Client
 	names   []string
