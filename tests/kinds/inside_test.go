@@ -42,6 +42,21 @@ func TestEntryInLineFollowsItsOwner(t *testing.T) {
 	})
 }
 
+// TestEntriesShareATokenForAsLongAsTheyAreHeld: also an owner that is inside for longer than names are
+// remembered. A resource that has seen the token of a later entry would refuse those before it.
+func TestEntriesShareATokenForAsLongAsTheyAreHeld(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		o, owner := redlatch.Options{FenceTTL: time.Hour}, redlatch.WithOwner(t.Context(), "workflow 7")
+		first := check.Value(s.Client(t, o).ReentrantMutex("a").Lock(owner)).OK(t)
+		time.Sleep(3 * time.Hour)
+		second := check.Value(s.Client(t, o).ReentrantMutex("a").Lock(owner)).OK(t)
+		check.Equal(t, second.Token(), first.Token(), "the token of the second entry")
+		locktest.Release(t, first)
+		locktest.Release(t, second)
+	})
+}
+
 // TestOwnerLikeANumberOfTokens: an owner that a program names takes one token of a read-write
 // mutex, whatever it looks like.
 func TestOwnerLikeANumberOfTokens(t *testing.T) {

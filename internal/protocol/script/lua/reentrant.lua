@@ -23,6 +23,9 @@ end
 local function extend_entry(entry, owner, ttl)
   local ms = math.max(ttl, redis.call('PTTL', K))
   redis.call('PEXPIRE', K, ms)
+  -- The owner's next entry has the same token. The expiry of another library's key stays as it is.
+  local left = redis.call('PTTL', FENCE)
+  if left >= 0 and left < ms and FENCE == string.sub(QUEUE, 1, -6) .. 'fence' then redis.call('PEXPIRE', FENCE, ms) end
   redis.call('HSET', INSIDE, entry, millis() + ttl .. '\t' .. owner)
   redis.call('PEXPIRE', INSIDE, ms)
 end
