@@ -57,6 +57,23 @@ func TestEntriesShareATokenForAsLongAsTheyAreHeld(t *testing.T) {
 	})
 }
 
+// TestInstanceThatHeldItsSlotForLong gets it again, though names are not remembered for so long.
+func TestInstanceThatHeldItsSlotForLong(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := s.Client(t, redlatch.Options{FenceTTL: time.Hour})
+		take := func(instance string) *redlatch.Slot {
+			return check.Value(c.SlotPool("p", 3, redlatch.SlotOptions{Instance: instance}).Acquire(t.Context())).OK(t)
+		}
+		a, b := take("a"), take("b")
+		time.Sleep(3 * time.Hour)
+		locktest.Release(t, a.Lease)
+		locktest.Release(t, b.Lease)
+		id, err := take("b").ID()
+		check.That(t, id == 1 && err == nil, "b gets the slot %d, %v, want 1 again", id, err)
+	})
+}
+
 // TestOwnerLikeANumberOfTokens: an owner that a program names takes one token of a read-write
 // mutex, whatever it looks like.
 func TestOwnerLikeANumberOfTokens(t *testing.T) {

@@ -84,6 +84,16 @@ local function admit(owner, ttl, param, waited)
 end
 admit = whole(admit)
 
+-- extend also has the slots of instances be remembered while any is held, and for a day after that: an
+-- instance may run for longer than tokens are kept.
+local extend_hold, DAY = extend, 86400000
+local function extend(owner, ttl, exactly)
+  if not extend_hold(owner, ttl, exactly) then return false end
+  local left = redis.call('PTTL', LAST)
+  if left >= 0 and left < DAY then redis.call('PEXPIRE', LAST, DAY) end
+  return true
+end
+
 -- leave also frees the slot that the owner has at rest: its program has released it, or never had
 -- it. By force it does not: the holder may still be at work with the number.
 local function leave(owner, begun)
