@@ -50,7 +50,7 @@ type Holder struct {
 	Client    string        // id of the client; "" for a foreign holder
 	Process   Process       // zero if the client has no record: it crashed, was cut off, or has only just begun
 	Since     time.Time     // of the acquisition, by the server's clock; zero if unknown, as over a quorum
-	Token     int64         // the fencing token; for goroutines that pass a mutex on, and with LockOptions.Linger, the last one that their process took
+	Token     int64         // the fencing token; for goroutines that pass a mutex on, and with LockOptions.Linger, the last one that their process took; 0 of a mutex that is held for longer than Options.FenceTTL
 	Remaining time.Duration // of the lease; negative if it never expires
 
 	// LastSeen is the last sign of life of the client, by the server's clock: the acquisition, a
