@@ -141,8 +141,8 @@ func (d *CountDownLatch) Delete(ctx context.Context) error {
 // always means that the count was zero. Redis tells the waiters of the zero. If the message is
 // lost, or the count expires, each finds out at its next heartbeat (Options.Heartbeat, 5s).
 //
-// While Redis does not answer, or refuses writes, Await waits on; [ErrUnreachable] says that the
-// first request got no answer. The error matches [ErrClosed] if the client is closed, and is that
+// Once it is in line, Await waits on while Redis does not answer or refuses writes; [ErrUnreachable]
+// says that the first request got no answer. The error matches [ErrClosed] if the client is closed, and is that
 // of ctx if ctx ends; it then has the last count that Redis told. Otherwise the error is as that of
 // [CountDownLatch.TrySetCount]. Nothing is left behind in Redis.
 func (d *CountDownLatch) Await(ctx context.Context) (err error) {

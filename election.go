@@ -51,7 +51,7 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 }
 
 // Run campaigns and calls f when it is the leader. If f returns while it leads, Run resigns and
-// returns as [Mutex.Do] does, also with nil, or an error about another lock that was lost. If
+// returns as [Mutex.Do] does, even nil, or an error about another lock that was lost. If
 // leadership is lost while f runs, the context of f is done. Run waits until f has returned,
 // ignores its result, and campaigns again: after some 20ms, or up to a second if it lost several
 // terms in a row soon after they began. Run also returns when ctx is done, or an acquisition fails,

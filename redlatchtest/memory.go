@@ -148,7 +148,7 @@ func (m *Memory) of(client *redlatch.Client) *memoryConn {
 // order, also those whose caller has given up. Keys expire all the same. A second call does nothing.
 //
 // Hang has a call without a deadline wait for ever, in which virtual time runs on and clients ask
-// again and again. So with 100,000 requests that wait, the next one panics, and says so.
+// again and again. So with 50,000 requests that wait, the next one panics, and says so.
 func (m *Memory) Hang() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -234,7 +234,7 @@ func (m *Memory) endSubscriptions() {
 
 // maxBacklog is how many requests a server that hangs keeps. A test that waits for ever would else end
 // when it had used up the memory of its machine.
-const maxBacklog = 100_000
+const maxBacklog = 50_000
 
 // take has the server take a request: now, or when it resumes. taken is closed then. delay is that of the
 // answer.

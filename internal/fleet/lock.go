@@ -41,7 +41,7 @@ func (l *Lock) HolderText() string {
 	case l.Abandoned():
 		return "nobody: only the dead wait"
 	case len(l.Holders) == 0 && l.Doubt != nil:
-		return "unknown: too few nodes tell"
+		return "unknown: too few nodes can tell"
 	case len(l.Holders) == 0:
 		return "nobody"
 	}
@@ -116,7 +116,7 @@ func (l *Lock) WaitingText() string {
 	return text
 }
 
-// HoldersText returns how many hold, and beside them the names of which too few nodes tell all holders.
+// HoldersText returns how many hold, and beside them the names of which too few nodes can tell all holders.
 func (t *Totals) HoldersText() string {
 	if t.Doubtful == 0 {
 		return Count(t.Holders)
@@ -165,7 +165,7 @@ func (l *Lock) Facts(alone bool, zone *time.Location) []Fact {
 		all = append(all, Fact{Label: Holder, Text: "nobody, it is free"})
 	}
 	if l.Doubt != nil {
-		all = append(all, Fact{Holder, "perhaps one that is not shown, as too few nodes tell: " + ErrorText(l.Doubt), true})
+		all = append(all, Fact{Holder, "perhaps one that is not shown, as too few nodes can tell: " + ErrorText(l.Doubt), true})
 	}
 	return all
 }

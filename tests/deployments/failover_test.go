@@ -93,7 +93,7 @@ func TestSilentMasterIsNamed(t *testing.T) {
 	if err == nil {
 		_ = c.Close()
 	}
-	check.That(t, errors.Is(err, redlatch.ErrUnreachable) && strings.Contains(err.Error(), "Sentinel named "+master.Addr()), "Open = %v, want the address of the master", err)
+	check.That(t, errors.Is(err, redlatch.ErrUnreachable) && strings.Contains(err.Error(), "the last address dialed was "+master.Addr()), "Open = %v, want the address of the master", err)
 }
 
 // TestSentinelsThatLie has sentinels name a server that is not the master, while connections break. One

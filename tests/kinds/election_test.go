@@ -313,3 +313,52 @@ func TestLeaderWhomMostNodesForgot(t *testing.T) {
 		check.Error(t, "Leader after the rest", check.ErrorOf(c.Election("o").Leader(t.Context())), redlatch.ErrNotHeld)
 	})
 }
+
+// TestVotesAreAskedForOnDemand: a look over a quorum asks the nodes for their votes only where a holder may
+// be missing, once each.
+func TestVotesAreAskedForOnDemand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, conns := memory.Nodes(t, 3)
+		counted := make([]*wire.Counting, len(conns))
+		for i, c := range conns {
+			counted[i] = &wire.Counting{Conn: c}
+			conns[i] = counted[i]
+		}
+		asked := func() (n int) {
+			for _, c := range counted {
+				n += c.Count("epoch")
+			}
+			return n
+		}
+		e := wire.WrapQuorum(t, conns, redlatch.Options{}).Election("e")
+		term := check.Value(e.Campaign(t.Context(), "me")).OK(t)
+		time.Sleep(time.Second) // until every node has voted
+		before := asked()
+		check.Equal(t, check.Value(e.Leader(t.Context())).OK(t).Term, term.Token(), "the term")
+		check.Equal(t, asked()-before, 0, "votes asked for while there is a leader")
+		locktest.Release(t, term)
+		check.Error(t, "Leader", check.ErrorOf(e.Leader(t.Context())), redlatch.ErrNotHeld)
+		check.Equal(t, asked()-before, 3, "votes asked for while there is none")
+	})
+}
+
+// TestRunBesideTheWindowOfAnother: a node has the window of a run that came to nothing there, and another
+// does not answer. It may be that a job runs, as it does.
+func TestRunBesideTheWindowOfAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, conns := memory.Nodes(t, 3)
+		c := wire.WrapQuorum(t, conns, redlatch.Options{})
+		ran, err := c.Job("j", redlatch.JobOptions{Window: time.Hour}).Do(t.Context(), func(ctx context.Context, run *redlatch.Lease) error {
+			time.Sleep(time.Second) // until every node has voted
+			check.Equal(t, nodes[2].Do("ZREM", "redlatch:j", run.Owner()), "1", "runs taken out")
+			nodes[0].Hang()
+			defer nodes[0].Resume()
+			info, err := c.Inspect(ctx, "j")
+			check.That(t, err == nil && errors.Is(info.Doubt, redlatch.ErrUnreachable), "Inspect = %+v, %v, want a Doubt", info, err)
+			return nil
+		})
+		check.That(t, ran && err == nil, "Do = %t, %v", ran, err)
+	})
+}

@@ -117,7 +117,7 @@ func (l *Lease) beginRelease() (begun bool, was state, now clock.Reading, err er
 		settled := l.settledLocked()
 		l.mu.Unlock()
 		<-settled.over
-		if settled.err != nil { // of another release, which this one does not repeat: many would each wait for all before
+		if settled.err != nil { // of another release. If each of many repeated it, each would wait for all before
 			return false, 0, now, settled.err
 		}
 		l.mu.Lock()

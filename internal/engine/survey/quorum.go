@@ -67,7 +67,7 @@ func (s *Survey) agreed(name string, seen []Picture, votes func() []Node) Pictur
 	}
 	answered, majority := len(seen)-failed, s.Quorum.Majority()
 	untold := func() error {
-		return fmt.Errorf("redlatch: inspect %q: %w that a majority of the nodes would give: %w", name, fault.ErrUnreachable, fault.Join(stands...))
+		return fmt.Errorf("redlatch: inspect %q: %w by enough nodes: %w", name, fault.ErrUnreachable, fault.Join(stands...))
 	}
 	if answered < majority {
 		return Picture{Subject: seen[0].Subject, err: untold()} // which List shows
@@ -79,8 +79,9 @@ func (s *Survey) agreed(name string, seen []Picture, votes func() []Node) Pictur
 		}
 	}
 	all := merge(by[most], majority)
-	if len(all.Holders) > 0 && !all.Kind.Sized() { // no other owner is inside
-		return all
+	atWork := func(h Holder) bool { return !h.Resting } // nodes that voted for several runs all have a window
+	if slices.ContainsFunc(all.Holders, atWork) && !all.Kind.Sized() {
+		return all // no other owner is inside
 	}
 	nodes, kinds := votes(), []string{all.Use()}
 	switch {

@@ -77,11 +77,11 @@ var OfPage = []string{
 
 // Others are locks without a holder, by the words that a list and a page have of each.
 var Others = map[string]redlatch.LockInfo{
-	"1 of 3 to go":        {Kind: "countdown", Count: 1, Size: 3, Remaining: time.Hour},
-	"no lock, but a list": {RedisType: "list"},
-	"only the dead wait":  {Kind: "mutex", Waiters: []redlatch.Waiter{{Dead: true}}},
-	"nobody":              {Kind: "mutex", Waiters: []redlatch.Waiter{{}}},
-	"too few nodes tell":  {Kind: "mutex", Doubt: redlatch.ErrUnreachable},
+	"1 of 3 to go":           {Kind: "countdown", Count: 1, Size: 3, Remaining: time.Hour},
+	"no lock, but a list":    {RedisType: "list"},
+	"only the dead wait":     {Kind: "mutex", Waiters: []redlatch.Waiter{{Dead: true}}},
+	"nobody":                 {Kind: "mutex", Waiters: []redlatch.Waiter{{}}},
+	"too few nodes can tell": {Kind: "mutex", Doubt: redlatch.ErrUnreachable},
 	`a foreign client (owner "x")`: heldBy("mutex", redlatch.Holder{
 		Owner: "x", Foreign: true, Remaining: -1,
 	}),

@@ -55,14 +55,15 @@ func (s *sockets) dials(addr string) {
 	s.last = addr
 }
 
-// named adds to an error the master to which Sentinel led, if it did.
+// named adds to an error the address that was dialed last, if sentinels told it: that of the master, as a
+// rule, or of another sentinel.
 func (s *sockets) named(err error, o rueidis.ClientOption) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.Sentinel.MasterSet == "" || s.last == "" || slices.Contains(o.InitAddress, s.last) || strings.Contains(err.Error(), s.last) {
 		return err
 	}
-	return fmt.Errorf("%w; Sentinel named %s", err, s.last)
+	return fmt.Errorf("%w; the last address dialed was %s, which Sentinel told", err, s.last)
 }
 
 // byDefault dials as rueidis does by itself.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -26,6 +27,8 @@ func TestReplicaIsSaidToBeOne(t *testing.T) {
 		check.That(t, strings.Contains(said(replica, command), " is a replica of "+master.Addr()+":"), "%s says %q", command, said(replica, command))
 		check.That(t, !strings.Contains(said(master, command), "replica"), "of a master %s says %q", command, said(master, command))
 	}
+	free := []string{"--redis", replica.URL(), "inspect", "job", "--free-exit-code", "9"}
+	check.Equal(t, Main(context.Background(), free, strings.NewReader(""), io.Discard, io.Discard), exit.Unreachable, "the code of a lock that is free as far as a replica knows")
 	master.Kill()
 	replica.AwaitInfo("replication", "master_link_status:down")
 	check.That(t, strings.Contains(said(replica, "ls"), "whose master it does not hear now"), "ls says %q", said(replica, "ls"))

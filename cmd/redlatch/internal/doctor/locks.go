@@ -46,7 +46,11 @@ func (v *visit) cluster(ctx context.Context, n *node) {
 	for line := range strings.Lines(nodes) {
 		if field := strings.Fields(line); len(field) > 2 && slices.Contains(strings.Split(field[2], ","), "fail") {
 			addr, _, _ := strings.Cut(field[1], "@")
-			v.report(Finding{addr, "cluster", Warning, "the cluster says that this node has failed", "start it, or remove it with CLUSTER FORGET: its slots have one node fewer"})
+			advice := "start it: its slots have no other node" // field 8 and on
+			if len(field) <= 8 {
+				advice = "start it, or remove it with CLUSTER FORGET: its slots have one node fewer"
+			}
+			v.report(Finding{addr, "cluster", Warning, "the cluster says that this node has failed", advice})
 		}
 	}
 }
@@ -302,7 +306,7 @@ func (v *visit) names(look context.Context, client *redlatch.Client, mute bool) 
 		}
 	}
 	if mute || all.Doubtful > 0 {
-		found := fmt.Sprintf("names that are known to be in use: %s, of which %s may have a holder that too few nodes tell", fleet.Count(all.Names), fleet.Count(all.Doubtful))
+		found := fmt.Sprintf("names that are known to be in use: %s, of which %s may have a holder that too few nodes can tell", fleet.Count(all.Names), fleet.Count(all.Doubtful))
 		v.report(Finding{"", "locks", Warning, found, "a lock that is held may be missing: see the nodes that do not answer, or do not vote"})
 	} else if strange == 0 {
 		v.report(Finding{"", "locks", OK, inUse(all), ""})

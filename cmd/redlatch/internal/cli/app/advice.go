@@ -10,6 +10,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
 // refusals are the hints by the code with which an error of Redis begins.
@@ -49,7 +50,7 @@ var signs = []struct{ text, plain, secure string }{
 
 const (
 	hintUnreachable = "start a server with `redlatch dev` or `redis-server`, or name one with --redis URL or REDLATCH_REDIS"
-	hintOneOf       = "start the server that is down, or wait until another takes over for it"
+	hintOneOf       = "start the server that is down, or wait until another takes over for it; or name others with --redis or REDLATCH_REDIS"
 	hintNodes       = "`redlatch doctor` looks at each of the servers, and says which one is wrong"
 	hintNoTLS       = "see whether a server is up there, and speaks TLS at this port: rediss:// is for no other"
 	hintTLS         = "a server that speaks TLS at this port answers so: try rediss:// in place of redis://"
@@ -67,6 +68,9 @@ func Advice(err error, urls []string) string {
 			return "the server has fewer databases than that: give a smaller number at the end of the URL, or none"
 		case strings.Contains(refused.Text, "unknown command") && strings.Contains(refused.Text, "SENTINEL"):
 			return "what answers at this port is no Sentinel, which listens on 26379 as a rule: redis:// is for a server itself"
+		}
+		if retry.Progresses(err) {
+			return "many waiters of that lock are dead, and each request drops some of them: try again"
 		}
 		return refusals[refused.Code()]
 	}

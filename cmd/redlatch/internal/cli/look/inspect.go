@@ -16,7 +16,7 @@ import (
 func newInspectCommand(a *app.App) *cobra.Command {
 	var free int
 	cmd := app.Command("inspect", app.OneName, func(cmd *cobra.Command, args []string) error {
-		return connect(cmd.Context(), a, redlatch.Options{}, func(client *redlatch.Client) error {
+		return connect(cmd.Context(), a, redlatch.Options{}, func(client *redlatch.Client, at server) error {
 			info, err := client.Inspect(cmd.Context(), args[0])
 			if err == nil {
 				warnOfVotes(cmd.Context(), a, client, info.Kind)
@@ -25,7 +25,7 @@ func newInspectCommand(a *app.App) *cobra.Command {
 			if err != nil || free == 0 || fleet.NewLock(info, time.Time{}).Holding() > 0 {
 				return err
 			}
-			if info.Doubt != nil { // it has been told
+			if info.Doubt != nil || at.replica { // it has been told
 				return exit.Silent(exit.Unreachable)
 			}
 			return exit.Silent(free)

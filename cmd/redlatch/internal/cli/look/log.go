@@ -24,11 +24,9 @@ func newLogCommand(a *app.App) *cobra.Command {
 		if q.Since, err = moment(since, time.Now()); err != nil {
 			return err
 		}
-		return connect(cmd.Context(), a, redlatch.Options{}, func(client *redlatch.Client) error {
-			if since != "" && len(a.URLs()) == 1 { // the server's clock has stamped the entries
-				if info, err := client.Inspect(cmd.Context(), "log"); err == nil {
-					q.Since, _ = moment(since, info.At)
-				}
+		return connect(cmd.Context(), a, redlatch.Options{}, func(client *redlatch.Client, at server) error {
+			if !at.now.IsZero() { // its clock has stamped the entries
+				q.Since, _ = moment(since, at.now)
 			}
 			return readLog(cmd.Context(), a, client, q)
 		})

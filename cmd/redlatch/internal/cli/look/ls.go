@@ -39,7 +39,7 @@ func newListCommand(a *app.App) *cobra.Command {
 		if err := l.check(cmd.Flags()); err != nil {
 			return err
 		}
-		return connect(cmd.Context(), a, redlatch.Options{}, func(client *redlatch.Client) error {
+		return connect(cmd.Context(), a, redlatch.Options{}, func(client *redlatch.Client, _ server) error {
 			l.mute = len(warnOfVotes(cmd.Context(), a, client, "")) > 0
 			if l.deadlocks {
 				return listDeadlocks(cmd.Context(), a, client, l)

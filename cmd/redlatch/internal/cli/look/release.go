@@ -35,7 +35,7 @@ func newReleaseCommand(a *app.App) *cobra.Command {
 		if err := how.check(cmd.Flags()); err != nil {
 			return err
 		}
-		return connect(cmd.Context(), a, redlatch.Options{Program: releaser(), Journal: a.Noting()}, func(client *redlatch.Client) error {
+		return connect(cmd.Context(), a, redlatch.Options{Program: releaser(), Journal: a.Noting()}, func(client *redlatch.Client, _ server) error {
 			if how.pattern != "" {
 				return releaseAll(cmd.Context(), a, client, how)
 			}
@@ -174,7 +174,7 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 	for _, info := range locks {
 		if info.Doubt != nil {
 			doubt = info.Doubt
-			a.Say("%q may have a holder that is left out, as too few nodes tell", info.Name)
+			a.Say("%q may have a holder that is left out, as too few nodes can tell", info.Name)
 		}
 		all = append(all, places(info, func(h redlatch.Holder) bool {
 			return how.until.IsZero() || !h.Since.IsZero() && h.Since.Before(how.until)

@@ -3,6 +3,7 @@ package look
 import (
 	"context"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,40 +12,59 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
+// server is what one server says of itself. It is empty for a quorum, a cluster, or behind Sentinel, which
+// names masters.
+type server struct {
+	replica bool
+	now     time.Time // by its clock; zero if it does not tell
+}
+
 // connect is [app.App.Connect] for a command that shows locks. It says so if they are those of a replica.
-func connect(ctx context.Context, a *app.App, o redlatch.Options, use func(*redlatch.Client) error) error {
-	var server conn.Conn
+func connect(ctx context.Context, a *app.App, o redlatch.Options, use func(*redlatch.Client, server) error) error {
+	var to conn.Conn
 	o.WrapConn = func(c conn.Conn) conn.Conn {
-		server = c
+		to = c
 		return c
 	}
 	return a.Connect(ctx, o, func(client *redlatch.Client) error {
-		if len(a.URLs()) == 1 && !server.Target().Cluster {
-			warnOfReplica(ctx, a, server)
+		if urls := a.URLs(); len(urls) > 1 || to.Target().Cluster || strings.Contains(urls[0], "+sentinel://") {
+			return use(client, server{})
 		}
-		return use(client)
+		return use(client, meet(ctx, a, to))
 	})
 }
 
-var replication = conn.NewScript("replication", "return redis.call('INFO', 'replication')")
+// who asks for the role of a server and its time, in that order.
+var who = conn.NewScript("who", "return {redis.call('INFO', 'replication'), redis.call('TIME')[1]}")
 
-// warnOfReplica says so if a server is a replica. One that does not tell is taken for none.
-func warnOfReplica(ctx context.Context, a *app.App, server conn.Conn) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+// patience is for how long a server is asked about itself. One that does not tell is taken for a master.
+const patience = 3 * time.Second
+
+// meet asks a server about itself, and says so if it is a replica.
+func meet(ctx context.Context, a *app.App, c conn.Conn) server {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	told := server.Eval(ctx, conn.Call{Script: replication, Keys: []string{a.Prefix}})[0].Reply.Text
+	told := c.Eval(ctx, conn.Call{Script: who, Keys: []string{a.Prefix}})[0].Reply.List
+	if len(told) != 2 {
+		return server{}
+	}
+	var s server
+	if seconds, err := strconv.ParseInt(told[1].Text, 10, 64); err == nil {
+		s.now = time.Unix(seconds, 0)
+	}
 	info := make(map[string]string)
-	for line := range strings.Lines(told) {
+	for line := range strings.Lines(told[0].Text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		info[key] = value
 	}
-	if info["role"] != "slave" {
-		return
+	if s.replica = info["role"] == "slave"; !s.replica {
+		return s
 	}
 	link := ""
 	if info["master_link_status"] == "down" {
 		link = ", whose master it does not hear now"
 	}
-	a.Say("%s is a replica of %s%s: it shows what it has heard of, and a lock may be held by another process, or by none", server.Target().Addr,
+	a.Say("%s is a replica of %s%s: it shows what it has heard of, and a lock may be held by another process, or by none", c.Target().Addr,
 		net.JoinHostPort(info["master_host"], info["master_port"]), link)
+	return s
 }

@@ -28,7 +28,7 @@ func newTopCommand(a *app.App) *cobra.Command {
 		}
 		ctx, stop := app.UntilSignal(cmd.Context())
 		defer stop()
-		return connect(ctx, a, redlatch.Options{}, func(client *redlatch.Client) error {
+		return connect(ctx, a, redlatch.Options{}, func(client *redlatch.Client, _ server) error {
 			p := fleet.NewPoller(client, fleet.Options{Interval: interval})
 			defer p.Close()
 			if terminal.Is(a.Stdin) && terminal.Is(a.Stdout) && os.Getenv("TERM") != "dumb" {

@@ -61,7 +61,7 @@ func (w web) serve(ctx context.Context, a *app.App) error {
 	if w.gallery {
 		return w.show(ctx, a, redlatchweb.Gallery(), users)
 	}
-	return connect(ctx, a, redlatch.Options{Journal: a.Noting()}, func(client *redlatch.Client) error {
+	return connect(ctx, a, redlatch.Options{Journal: a.Noting()}, func(client *redlatch.Client, _ server) error {
 		w.Log = webLog(a)
 		w.Doctor = func(ctx context.Context) ([]redlatchweb.Finding, error) { return findings(ctx, a) }
 		h, err := redlatchweb.New(client, w.Options)
