@@ -55,11 +55,12 @@ func countRound(a *player) {
 	defer cancel()
 	go func() { woken <- d.Await(waiting) }()
 	a.Rest(a.UpTo(3 * a.Trip()))
-	next := a.OneIn(2)
 	left, err := d.CountDown(a.Ctx)
 	if !a.counted(err) {
 		return
 	}
+	// Of a waiter that is not in line yet, the first request may meet the next round, and wait for that.
+	next := a.OneIn(2) && a.inLine(d)
 	a.Alwaysf(left == n-1, "CountDown = %d, want %d", left, n-1)
 	for i := range n - 1 {
 		id := fmt.Sprint("part ", i)
@@ -81,6 +82,12 @@ func countRound(a *player) {
 		}
 	}
 	a.afterZero(d, woken, next)
+}
+
+// inLine reports whether a waiter of this countdown is known to be in line.
+func (a *player) inLine(d *redlatch.CountDownLatch) bool {
+	info, err := a.Client.Inspect(a.Ctx, d.Name())
+	return err == nil && len(info.Waiters) > 0
 }
 
 // counted reports whether a count was answered. A server that is out of memory takes it all the same.
