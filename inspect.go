@@ -143,8 +143,8 @@ type ListOptions struct {
 
 // List visits every name under the prefix that has a holder, a waiter or a count, and every name
 // whose key is no lock, each as [Client.Inspect] has it, in no order. It scans the server's keys in
-// steps, so a name that comes or goes during that may be missed. It ends at the first error, which
-// is as that of Inspect.
+// steps, so a name that comes or goes during that may be missed. An error, as that of Inspect, comes
+// last: in a cluster, after all names that it could find out about.
 //
 // It costs one SCAN for each thousand keys of the server, of any kind, and, many to a batch, two
 // scripts for each name in use and one for each client that it meets. A pattern that is the name of

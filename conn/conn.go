@@ -39,8 +39,8 @@ type Conn interface {
 	Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error
 
 	// Scan calls each for every key that matches the glob-style pattern, in steps that do not block
-	// the server (SCAN), on every master of a cluster. A key may be reported twice. It stops at the
-	// first error, also one that each returned.
+	// the server (SCAN), on every master of a cluster. A key may be reported twice. It stops at an
+	// error of each or of ctx. Any other comes last, after the keys of all masters that answer.
 	Scan(ctx context.Context, pattern string, each func(key string) error) error
 
 	// Target says what this connection leads to, without asking the server.

@@ -362,7 +362,7 @@ func (c *Conn) Scan(ctx context.Context, pattern string, each func(key string) e
 	if err != nil {
 		return err
 	}
-	return adapter.Scan(masters, each, func(master redis.Cmdable, cursor uint64) (adapter.Page, error) {
+	return adapter.Scan(ctx, masters, nil, each, func(master redis.Cmdable, cursor uint64) (adapter.Page, error) {
 		return adapter.Await(ctx, func() (adapter.Page, error) {
 			keys, next, err := master.Scan(ctx, cursor, pattern, 1000).Result()
 			return adapter.Page{Keys: keys, Next: next}, failure(ctx, err)

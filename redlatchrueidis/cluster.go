@@ -1,6 +1,7 @@
 package redlatchrueidis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,53 +29,56 @@ func (c *Conn) readSlots(ctx context.Context) ([]slots.Range, error) {
 	return nil, err
 }
 
-// masters returns a client for each master. A node that does not say what it is fails the call: it
-// may be a master, whose keys would be missing.
+// masters returns a client for each master that answers. The error is that of a node that does not say
+// what it is: it may be a master, whose keys are missing then.
 func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
 	if !c.target.Cluster {
 		return []rueidis.Client{c.client}, nil
 	}
-	if err := c.meetMasters(ctx); err != nil {
-		return nil, err
-	}
+	missing := c.meetMasters(ctx)
 	var masters []rueidis.Client
 	nodes := c.client.Nodes()
 	for addr, node := range nodes {
 		if len(nodes) == 1 { // nothing else can have keys; and an embedded server does not know ROLE
-			return []rueidis.Client{node}, nil
+			return []rueidis.Client{node}, missing
 		}
 		reply, err := do(ctx, node, node.B().Role().Build())
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", addr, err)
+			missing = cmp.Or(missing, fmt.Errorf("%s: %w", addr, err))
+			continue
 		}
 		role, err := reply.ToArray()
 		if err != nil || len(role) == 0 {
-			return nil, fmt.Errorf("%s: unexpected reply to ROLE: %s", addr, reply.String())
+			missing = cmp.Or(missing, fmt.Errorf("%s: unexpected reply to ROLE: %s", addr, reply.String()))
+			continue
 		}
 		if name, _ := role[0].ToString(); name == "master" {
 			masters = append(masters, node)
 		}
 	}
-	return masters, nil
+	return masters, missing
 }
 
 // meetMasters has rueidis meet the masters that came to the cluster. By itself it looks for them only
-// when a request fails, or has to go elsewhere.
+// when a request fails, or has to go elsewhere. The error is that of the first that is not met.
 func (c *Conn) meetMasters(ctx context.Context) error {
 	ranges, err := c.readSlots(ctx)
 	if err != nil {
 		return err
 	}
+	var missing error
+	tried := make(map[string]bool)
 	for _, r := range ranges {
-		if c.client.Nodes()[r.Addr] != nil {
+		if tried[r.Addr] || c.client.Nodes()[r.Addr] != nil {
 			continue
 		}
+		tried[r.Addr] = true
 		nothing := c.client.B().Eval().Script("return 0").Numkeys(1).Key(slots.KeyIn(r)).Build()
 		if _, err := do(ctx, c.client, nothing); err != nil {
-			return fmt.Errorf("%s: %w", r.Addr, err)
+			missing = cmp.Or(missing, fmt.Errorf("%s: %w", r.Addr, err))
 		}
 	}
-	return nil
+	return missing
 }
 
 // askSlots asks one node, which has this address. A node that does not answer leaves time for others.

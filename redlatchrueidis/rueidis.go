@@ -172,11 +172,8 @@ func (c *Conn) Close() error {
 
 // Scan implements [conn.Conn].
 func (c *Conn) Scan(ctx context.Context, pattern string, each func(key string) error) error {
-	masters, err := c.masters(ctx)
-	if err != nil {
-		return err
-	}
-	return adapter.Scan(masters, each, func(master rueidis.Client, cursor uint64) (adapter.Page, error) {
+	masters, missing := c.masters(ctx)
+	return adapter.Scan(ctx, masters, missing, each, func(master rueidis.Client, cursor uint64) (adapter.Page, error) {
 		reply, err := do(ctx, master, master.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build())
 		if err != nil {
 			return adapter.Page{}, err

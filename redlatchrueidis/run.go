@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/redis/rueidis"
 	"github.com/redlatch/redlatch/conn"
@@ -85,7 +86,15 @@ func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, call
 		if len(commands) == 1 {
 			return []rueidis.RedisResult{over.Do(ctx, commands[0])}, nil
 		}
-		return over.DoMulti(ctx, commands...), nil
+		replies := over.DoMulti(ctx, commands...)
+		if errors.Is(replies[0].NonRedisError(), rueidis.ErrNoSlot) { // a slot without a node kept back all others
+			var all sync.WaitGroup
+			for i, command := range commands {
+				all.Go(func() { replies[i] = over.Do(ctx, command) })
+			}
+			all.Wait()
+		}
+		return replies, nil
 	})
 	c.unanswered(err)
 	if err != nil {

@@ -2,6 +2,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,13 +151,20 @@ type Page struct {
 }
 
 // Scan calls each for all keys that the masters have, one master after the other. scan returns the
-// page at a cursor. It stops at the first error.
-func Scan[M any](masters []M, each func(key string) error, scan func(master M, cursor uint64) (Page, error)) error {
+// page at a cursor. It ends at an error of each, and at any once ctx is done. A master that fails keeps
+// back its own keys alone: it returns missing at the end, or, if that is nil, the first such error.
+func Scan[M any](
+	ctx context.Context, masters []M, missing error, each func(key string) error, scan func(master M, cursor uint64) (Page, error),
+) error {
 	for _, master := range masters {
 		for cursor := uint64(0); ; {
 			page, err := scan(master, cursor)
-			if err != nil {
+			if err != nil && ctx.Err() != nil {
 				return err
+			}
+			if err != nil {
+				missing = cmp.Or(missing, err)
+				break
 			}
 			for _, key := range page.Keys {
 				if err := each(key); err != nil {
@@ -168,5 +176,5 @@ func Scan[M any](masters []M, each func(key string) error, scan func(master M, c
 			}
 		}
 	}
-	return nil
+	return missing
 }

@@ -3,8 +3,10 @@ package adapter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +91,45 @@ func TestEval(t *testing.T) {
 		check.Equal(t, results[0].Err, io.EOF, "the error of the first call")
 		if got := results[1].Err; want == "" && (got != nil || sent != 2) || want != "" && (got == nil || got.Error() != want || sent != 1) {
 			t.Errorf("%q, sent %d times: %v, want %q", said, sent, got, want)
+		}
+	}
+}
+
+// TestScan: a master that fails in the middle keeps back its own keys alone. An error of the caller, or
+// the end of its context, ends the scan at once.
+func TestScan(t *testing.T) {
+	t.Parallel()
+	scan := func(master string, cursor uint64) (Page, error) {
+		if master == "b" && cursor == 1 {
+			return Page{}, io.EOF
+		}
+		return Page{Keys: []string{fmt.Sprint(master, cursor)}, Next: (cursor + 1) % 3}, nil
+	}
+	for _, c := range []struct {
+		missing, own error
+		cancel       bool
+		want         string
+		err          error
+	}{
+		{want: "a0 a1 a2 b0 c0 c1 c2", err: io.EOF},
+		{missing: os.ErrClosed, want: "a0 a1 a2 b0 c0 c1 c2", err: os.ErrClosed},
+		{missing: os.ErrClosed, own: io.ErrShortWrite, want: "a0 a1 a2 b0", err: io.ErrShortWrite},
+		{missing: os.ErrClosed, cancel: true, want: "a0 a1 a2 b0", err: io.EOF},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var keys []string
+		err := Scan(ctx, []string{"a", "b", "c"}, c.missing, func(key string) error {
+			if keys = append(keys, key); key == "b0" && c.cancel {
+				cancel()
+			}
+			if key == "b0" {
+				return c.own
+			}
+			return nil
+		}, scan)
+		cancel()
+		if got := strings.Join(keys, " "); got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%+v: Scan finds %s, and %v", c, got, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type listing struct {
 	*Survey
 	progress func(keys int)
 	visit    func(Picture) bool
+	missing  error           // the first that kept back a name, and not the others
 	keys     int             // that were found so far
 	seen     map[string]bool // names in use
 	fenced   map[string]bool // without a prefix: names with a token
@@ -28,12 +30,23 @@ type listing struct {
 }
 
 // List visits every name in use that has the pattern, until visit returns false. It calls progress,
-// if that is not nil, after every thousandth key.
+// if that is not nil, after every thousandth key. An error that tells of a part of a cluster comes last.
 func (s *Survey) List(ctx context.Context, pattern string, progress func(keys int), visit func(Picture) bool) error {
-	l := listing{Survey: s, progress: progress, visit: visit, seen: make(map[string]bool), met: s.acquaintances()}
-	if err := l.run(ctx, pattern); err != errEnough {
+	own := *s
+	l := listing{Survey: &own, progress: progress, visit: visit, seen: make(map[string]bool), met: s.acquaintances()}
+	err := l.run(ctx, pattern)
+	if err == errEnough {
+		return nil
+	}
+	return cmp.Or(err, l.missing)
+}
+
+// miss notes an error that keeps back a part of a cluster. It returns one that keeps back all.
+func (l *listing) miss(ctx context.Context, err error) error {
+	if ctx.Err() != nil || l.Closing.Err() != nil || !l.Conn.Target().Cluster {
 		return err
 	}
+	l.missing = cmp.Or(l.missing, err)
 	return nil
 }
 
@@ -81,7 +94,7 @@ func (l *listing) run(ctx context.Context, pattern string) error {
 	return l.inspect(ctx)
 }
 
-// scan calls each for every key that matches. The error is its own, or tells of the scan.
+// scan calls each for every key that matches. The error is that of each, or keeps back all names.
 func (l *listing) scan(ctx context.Context, glob string, each func(key string) error) error {
 	var own error
 	err := l.Conn.Scan(ctx, glob, func(key string) error {
@@ -92,7 +105,7 @@ func (l *listing) scan(ctx context.Context, glob string, each func(key string) e
 		return own
 	})
 	if err != nil && own == nil {
-		return fmt.Errorf("redlatch: list names on %s: %w", l.Conn.Target().Addr, fault.Unanswered(ctx, err))
+		return l.miss(ctx, fmt.Errorf("redlatch: list names on %s: %w", l.Conn.Target().Addr, fault.Unanswered(ctx, err)))
 	}
 	return own
 }
@@ -115,7 +128,11 @@ func (l *listing) inspect(ctx context.Context) error {
 	l.next = nil
 	for _, p := range l.lookAll(ctx, names, l.met) {
 		if p.err != nil && !retry.WrongType(p.err) {
-			return p.err
+			l.down = p.err // what is left is sent once
+			if err := l.miss(ctx, p.err); err != nil {
+				return err
+			}
+			continue
 		}
 		if p.err != nil { // no reason to keep back all other names
 			p.RedisType, p.err = "name with a key of another type", nil

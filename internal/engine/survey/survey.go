@@ -37,8 +37,9 @@ type Survey struct {
 	Now     clock.Clock
 	Closing context.Context // nothing is sent again once it is done
 
-	few bool   // see LookInside
-	of  string // the kind of lock that a name is looked at for; "" for any
+	few  bool   // see LookInside
+	down error  // of a request that got no answer, after which no other is sent again; else nil
+	of   string // the kind of lock that a name is looked at for; "" for any
 }
 
 // batchSize is how many names are looked at in one batch.
@@ -122,7 +123,7 @@ func (s *Survey) adapt(p *Picture) {
 
 // askAll sends a call for each picture that has no error yet, all in one batch, and has the picture
 // heed the reply. A call to which the batch gets no answer is asked again by itself. If that gets
-// none either, the others that are left fail with it.
+// none either, the others that are left fail with it; with s.down, all do.
 func (s *Survey) askAll(
 	ctx context.Context, node conn.Conn, all []Picture, call func(*Picture) conn.Call, heed func(*Picture, conn.Reply) error,
 ) {
@@ -134,15 +135,16 @@ func (s *Survey) askAll(
 		}
 	}
 	results := make([]conn.Result, len(calls))
-	if len(calls) > 1 {
+	alone := len(calls) == 1 && s.down == nil
+	if len(calls) > 0 && !alone {
 		limited, cancel := context.WithTimeout(ctx, s.Timeout)
 		defer cancel()
 		results = node.Eval(limited, calls...)
 	}
-	var down error
+	down := s.down
 	for i, p := range asked {
 		reply := results[i].Reply
-		if len(calls) == 1 || results[i].Err != nil {
+		if alone || results[i].Err != nil {
 			if p.err = down; down != nil {
 				continue
 			}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/notes"
@@ -184,7 +185,7 @@ type Sign struct {
 }
 
 // Read returns what is known of the clients with these keys, in that order. It sends one batch, and
-// the error is that of the first record that could not be read: the server's own, if there is one.
+// the error is that of the first record that could not be read: one that stays, if there is one.
 func Read(ctx context.Context, c conn.Conn, keys []Key) ([]Sign, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -198,7 +199,7 @@ func Read(ctx context.Context, c conn.Conn, keys []Key) ([]Sign, error) {
 	for i, result := range c.Eval(ctx, calls...) {
 		switch {
 		case result.Err == nil:
-		case errors.As(result.Err, new(*conn.ReplyError)):
+		case errors.As(result.Err, new(*conn.ReplyError)) && !retry.Transient(result.Err):
 			return nil, result.Err
 		default:
 			silent, all[i].Unknown = cmp.Or(silent, result.Err), true

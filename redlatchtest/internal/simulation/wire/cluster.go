@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/driver/adapter"
 	hashslots "github.com/redlatch/redlatch/internal/driver/slots"
 )
 
@@ -75,12 +76,13 @@ func (c *Cluster) SubscribeSharded(ctx context.Context, channel string, up func(
 
 // Scan implements [conn.Conn].
 func (c *Cluster) Scan(ctx context.Context, pattern string, each func(key string) error) error {
-	for _, l := range c.Links {
-		if err := l.Scan(ctx, pattern, each); err != nil {
-			return err
-		}
-	}
-	return nil
+	return adapter.Scan(ctx, c.Links, nil, each, func(l *Link, _ uint64) (page adapter.Page, err error) {
+		err = l.Scan(ctx, pattern, func(key string) error {
+			page.Keys = append(page.Keys, key)
+			return nil
+		})
+		return page, err
+	})
 }
 
 // Target implements [conn.Conn].
