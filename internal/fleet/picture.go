@@ -222,7 +222,7 @@ type Picture struct {
 	Begun time.Time     // when that look began: what it found can be so old
 	Took  time.Duration // of that look, without the pauses
 	Pause time.Duration // until the next
-	Found int           // names that the first look has found so far; 0 once it has ended
+	Found int           // names that are known as long as no look at all has succeeded, else 0
 
 	Err   error     // of the last look at all names; nil if it succeeded
 	Since time.Time // of the first of the looks that failed in a row

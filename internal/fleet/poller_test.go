@@ -21,6 +21,7 @@ type fake struct {
 	perBatch  time.Duration
 	perName   time.Duration // of Inspect
 	err       atomic.Pointer[error]
+	told      atomic.Int64 // names that come before the error
 	looks     atomic.Int64
 	inspected atomic.Int64
 	busy      atomic.Int64
@@ -37,7 +38,7 @@ func (f *fake) List(ctx context.Context, _ redlatch.ListOptions) iter.Seq2[redla
 				time.Sleep(f.perBatch)
 				f.busy.Add(int64(f.perBatch))
 			}
-			if err := f.err.Load(); err != nil && *err != nil {
+			if err := f.err.Load(); err != nil && *err != nil && int64(i) >= f.told.Load() {
 				yield(redlatch.LockInfo{}, *err)
 				return
 			}
@@ -229,10 +230,35 @@ func TestPollerSaysSinceWhen(t *testing.T) {
 		if !errors.Is(got.Err, broken) || len(got.Locks) != 3 || got.Since.Sub(start) > 2*time.Second || got.Taken.After(start) {
 			t.Errorf("during the outage: %v since %v, %d locks of %v", got.Err, got.Since, len(got.Locks), got.Taken)
 		}
+		f.told.Store(1)
+		time.Sleep(10 * time.Second)
+		got, _ = p.Picture()
+		if !errors.Is(got.Err, broken) || len(got.Locks) != 3 || got.Totals.Names != 3 || got.Taken.After(start) ||
+			time.Since(got.Locks[0].Looked) > 5*time.Second || got.Locks[1].Looked.After(start) {
+			t.Errorf("during a part of the outage: %v, %d locks, %+v", got.Err, len(got.Locks), got.Totals)
+		}
 		f.fail(nil)
 		time.Sleep(3 * time.Second)
 		if got, _ := p.Picture(); got.Err != nil || !got.Since.IsZero() {
 			t.Errorf("after the outage: %v since %v", got.Err, got.Since)
+		}
+	})
+}
+
+// TestPollerBeginsInAPartOfAnOutage: the first look fails, and what it has found is shown.
+func TestPollerBeginsInAPartOfAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{n: 3}
+		f.told.Store(2)
+		f.fail(errors.New("broken"))
+		p := NewPoller(f, Options{})
+		defer p.Close()
+		defer p.Watch(Interest{})()
+		for range 3 {
+			time.Sleep(5 * time.Second)
+			if got, _ := p.Picture(); got.Err == nil || len(got.Locks) != 2 || got.Found != 2 || !got.Taken.IsZero() {
+				t.Errorf("%d locks, %d found, %v, taken %v", len(got.Locks), got.Found, got.Err, got.Taken)
+			}
 		}
 	})
 }

@@ -38,16 +38,18 @@ type sweep struct {
 	sought  time.Time     // when deadlocks were last looked for
 	shown   time.Time     // when what the first look has found so far was last shown
 	hot     []string      // the busiest names, if the pause is so long that they are looked at again in it
+	whole   []*Lock       // what the last look found that failed at nothing
 	failed  bool          // the last look at all names did
 }
 
 // lasts returns how long the poller rests after a look at all names.
 func (p *Poller) lasts(s *sweep) time.Duration {
+	least := p.options.Interval
 	if s.failed {
-		return outages
+		least = outages
 	}
 	picture, _ := p.Picture()
-	return max(p.options.Interval, pause(s.busy, len(picture.Locks)))
+	return max(least, pause(s.busy, len(picture.Locks)))
 }
 
 // pause returns how long Redis is left alone after that much work on so many names.
@@ -58,7 +60,7 @@ func pause(busy time.Duration, names int) time.Duration {
 // all looks at all names, and publishes what it has found.
 func (s *sweep) all() {
 	p := s.p
-	first := func() bool { picture, _ := p.Picture(); return picture.Taken.IsZero() }()
+	first := func() bool { picture, _ := p.Picture(); return picture.Taken.IsZero() && !s.failed }()
 	var found []*Lock
 	var took, busy time.Duration
 	names := 0
@@ -67,7 +69,7 @@ func (s *sweep) all() {
 	s.open(nil)
 	for info, err := range p.source.List(p.closing, redlatch.ListOptions{}) {
 		if err != nil {
-			s.fail(err)
+			s.fail(err, found, time.Since(mark))
 			return
 		}
 		found = append(found, NewLock(info, time.Now()))
@@ -92,6 +94,7 @@ func (s *sweep) all() {
 	busy = time.Since(mark)
 	s.busy, s.failed = busy, false
 	locks := byName(found)
+	s.whole = locks
 	p.hour.note(locks, true, time.Now())
 	known := s.nodes()
 	rest := max(p.options.Interval, pause(busy, len(locks)))
@@ -131,15 +134,19 @@ func byName(found []*Lock) []*Lock {
 	return slices.CompactFunc(locks, func(a, b *Lock) bool { return a.Name == b.Name })
 }
 
-// fail publishes that a look failed. The last picture stays.
-func (s *sweep) fail(err error) {
+// fail publishes that a look failed, and what it found. What only the last whole look found stays: nothing
+// tells whether it is still so.
+func (s *sweep) fail(err error, found []*Lock, busy time.Duration) {
 	if s.p.closing.Err() != nil {
 		return
 	}
-	s.failed, s.busy, s.hot = true, 0, nil
+	s.failed, s.busy, s.hot = true, busy, nil
 	known := s.nodes()
 	s.p.publish(func(n *Picture) {
-		n.Err, n.Found, n.Nodes = err, 0, known
+		n.show(byName(slices.Concat(found, s.whole)))
+		if n.Err, n.Found, n.Nodes = err, 0, known; n.Taken.IsZero() {
+			n.Found = len(n.Locks)
+		}
 		if n.Since.IsZero() {
 			n.Since = time.Now()
 		}

@@ -71,6 +71,8 @@ func (m *model) header() string {
 	switch {
 	case m.paused:
 		state = "paused at " + p.Made.Format(time.TimeOnly)
+	case p.Err != nil && p.Found > 0:
+		state = m.style(terminal.Red, "names may be missing: "+fleet.ErrorText(p.Err))
 	case p.Err != nil && p.Taken.IsZero():
 		state = m.style(terminal.Red, "no data yet: "+fleet.ErrorText(p.Err))
 	case p.Err != nil:

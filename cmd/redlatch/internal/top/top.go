@@ -49,16 +49,16 @@ func Print(ctx context.Context, p *fleet.Poller, q fleet.Query, stdout io.Writer
 	for {
 		picture, next := p.Picture()
 		switch {
-		case picture.Err != nil:
+		case picture.Err != nil && len(picture.Locks) == 0:
 			return picture.Err
-		case !picture.Taken.IsZero():
+		case picture.Err != nil || !picture.Taken.IsZero():
 			m := &model{query: q, width: 140, picture: picture, plain: true}
 			rows := []string{m.nothing()}
 			if locks := q.Select(picture.Locks); len(locks) > 0 {
 				rows = m.table(locks)
 			}
 			_, err := fmt.Fprintln(stdout, strings.Join(append(m.summary(), rows...), "\n"))
-			return err
+			return cmp.Or(err, picture.Err)
 		}
 		select {
 		case <-next:
