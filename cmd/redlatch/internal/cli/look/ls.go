@@ -94,10 +94,7 @@ func (l listing) choose(infos []redlatch.LockInfo) (chosen []*fleet.Lock, more i
 
 // listLocks shows the locks.
 func listLocks(ctx context.Context, a *app.App, client *redlatch.Client, l listing) error {
-	infos, err := collect(ctx, a, client, l.pattern)
-	if err != nil {
-		return err
-	}
+	infos, missing := collect(ctx, a, client, l.pattern)
 	locks, more := l.choose(infos)
 	if a.JSON {
 		for _, lock := range locks {
@@ -105,8 +102,9 @@ func listLocks(ctx context.Context, a *app.App, client *redlatch.Client, l listi
 				return err
 			}
 		}
-		return nil
+		return missing
 	}
+	var err error
 	if len(locks) > 0 {
 		err = report.Table(a.Stdout, locks)
 	}
@@ -114,6 +112,7 @@ func listLocks(ctx context.Context, a *app.App, client *redlatch.Client, l listi
 	case err != nil:
 	case more > 0:
 		a.Say("and %d more", more)
+	case missing != nil:
 	case len(locks) == 0 && l.mute:
 		a.Say("no lock is known to be held or waited for here%s", where(l.pattern, a.Prefix))
 	case len(locks) == 0 && (l.minWait > 0 || l.minHeld > 0):
@@ -121,7 +120,7 @@ func listLocks(ctx context.Context, a *app.App, client *redlatch.Client, l listi
 	case len(locks) == 0:
 		a.Say("nobody holds or waits for a lock here%s", where(l.pattern, a.Prefix))
 	}
-	return err
+	return cmp.Or(err, missing)
 }
 
 // listDeadlocks shows the cycles of waiters.
@@ -169,8 +168,8 @@ func where(pattern, prefix string) string {
 	return s
 }
 
-// collect returns the locks whose names match, in no order. It tells how far it is when that takes
-// long.
+// collect returns the locks whose names match, in no order. With an error, some are missing. It tells
+// how far it is when that takes long.
 func collect(ctx context.Context, a *app.App, client *redlatch.Client, pattern string) ([]redlatch.LockInfo, error) {
 	var keys, names atomic.Int64
 	defer progress(func() {
@@ -179,8 +178,11 @@ func collect(ctx context.Context, a *app.App, client *redlatch.Client, pattern s
 	var locks []redlatch.LockInfo
 	o := redlatch.ListOptions{Pattern: pattern, Progress: func(n int) { keys.Store(int64(n)) }}
 	for info, err := range client.List(ctx, o) {
+		if err != nil && len(locks) > 0 {
+			err = fmt.Errorf("names may be missing: %w", err)
+		}
 		if err != nil {
-			return nil, err
+			return locks, err
 		}
 		names.Add(1)
 		locks = append(locks, info)

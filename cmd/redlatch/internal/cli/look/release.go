@@ -18,6 +18,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
@@ -165,15 +166,17 @@ func take(ctx context.Context, a *app.App, client *redlatch.Client, how releasin
 // releaseAll takes the locks that match, or says which it would take.
 func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how releasing) error {
 	mute := warnOfVotes(ctx, a, client, "")
-	locks, err := collect(ctx, a, client, how.pattern)
-	if err != nil {
-		return err
+	locks, doubt := collect(ctx, a, client, how.pattern)
+	if len(locks) == 0 && doubt != nil {
+		return doubt
+	}
+	if doubt != nil && !how.force {
+		a.Say("%s", talk.Text(doubt))
 	}
 	var all []place
-	var doubt error
 	for _, info := range locks {
 		if info.Doubt != nil {
-			doubt = info.Doubt
+			doubt = cmp.Or(doubt, info.Doubt)
 			a.Say("%q may have a holder that is left out, as too few nodes can tell", info.Name)
 		}
 		all = append(all, places(info, func(h redlatch.Holder) bool {
