@@ -30,13 +30,15 @@ func (c *Conn) readSlots(ctx context.Context) ([]slots.Range, error) {
 }
 
 // masters returns a client for each master that answers. The error is that of a node that does not say
-// what it is: it may be a master, whose keys are missing then.
+// what it is, if one of the masters is not among them: its keys are missing then.
 func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
 	if !c.target.Cluster {
 		return []rueidis.Client{c.client}, nil
 	}
-	missing := c.meetMasters(ctx)
+	ranges, missing := c.meetMasters(ctx)
 	var masters []rueidis.Client
+	silent, answered := make(map[string]error), make(map[string]bool)
+	var one error // of a silent node
 	nodes := c.client.Nodes()
 	for addr, node := range nodes {
 		if len(nodes) == 1 { // nothing else can have keys; and an embedded server does not know ROLE
@@ -44,16 +46,23 @@ func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
 		}
 		reply, err := do(ctx, node, node.B().Role().Build())
 		if err != nil {
-			missing = cmp.Or(missing, fmt.Errorf("%s: %w", addr, err))
+			one = fmt.Errorf("%s: %w", addr, err)
+			silent[addr] = one
 			continue
 		}
 		role, err := reply.ToArray()
 		if err != nil || len(role) == 0 {
-			missing = cmp.Or(missing, fmt.Errorf("%s: unexpected reply to ROLE: %s", addr, reply.String()))
+			one = fmt.Errorf("%s: unexpected reply to ROLE: %s", addr, reply.String())
+			silent[addr] = one
 			continue
 		}
 		if name, _ := role[0].ToString(); name == "master" {
-			masters = append(masters, node)
+			masters, answered[addr] = append(masters, node), true
+		}
+	}
+	for _, r := range ranges {
+		if !answered[r.Addr] {
+			missing = cmp.Or(missing, silent[r.Addr], one)
 		}
 	}
 	return masters, missing
@@ -61,12 +70,8 @@ func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
 
 // meetMasters has rueidis meet the masters that came to the cluster. By itself it looks for them only
 // when a request fails, or has to go elsewhere. The error is that of the first that is not met.
-func (c *Conn) meetMasters(ctx context.Context) error {
-	ranges, err := c.readSlots(ctx)
-	if err != nil {
-		return err
-	}
-	var missing error
+func (c *Conn) meetMasters(ctx context.Context) (ranges []slots.Range, missing error) {
+	ranges, missing = c.readSlots(ctx)
 	tried := make(map[string]bool)
 	for _, r := range ranges {
 		if tried[r.Addr] || c.client.Nodes()[r.Addr] != nil {
@@ -78,7 +83,7 @@ func (c *Conn) meetMasters(ctx context.Context) error {
 			missing = cmp.Or(missing, fmt.Errorf("%s: %w", r.Addr, err))
 		}
 	}
-	return missing
+	return ranges, missing
 }
 
 // askSlots asks one node, which has this address. A node that does not answer leaves time for others.

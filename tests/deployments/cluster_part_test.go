@@ -60,6 +60,36 @@ func TestListOfAPartOfACluster(t *testing.T) {
 	}
 }
 
+// TestListAfterAFailover: a replica has died, and another has taken over for its master, which stays dead.
+// All slots are served, so List has all names, and no error. (It ended at a replica that did not say that
+// it is one.)
+func TestListAfterAFailover(t *testing.T) {
+	overEachAdapter(t, func(t *testing.T, open func([]*redistest.Server, redlatch.Options) *redlatch.Client) {
+		nodes := redistest.StartClusterWithReplicas(t, 3)
+		holder := open(nodes, redlatch.Options{RequestTimeout: locktest.Patience, Lock: redlatch.LockOptions{TTL: help.Lasting}})
+		const names = 20
+		for i := range names {
+			locktest.Lock(t, holder.Mutex(fmt.Sprint(i)))
+		}
+		for _, master := range nodes[:3] {
+			master.AwaitInfo("replication", "lag=0")
+			master.Do("WAIT", "1", "0")
+		}
+		viewer := open(nodes, help.Attentive())
+		check.Nil(t, "a list of the whole cluster", lastOf(t, viewer, nil))
+		nodes[5].Kill()
+		var got []string
+		check.Nil(t, "a list without one replica", lastOf(t, viewer, &got))
+		check.Equal(t, len(got), names, "names that List visits without one replica")
+		nodes[0].Kill()
+		nodes[3].AwaitInfo("replication", "role:master")
+		locktest.Eventually(t, "List has all names again, and no error", func() bool {
+			got = nil
+			return lastOf(t, viewer, &got) == nil && len(got) == names
+		})
+	})
+}
+
 // lastOf adds the names that List visits, in order, and returns the error that comes last.
 func lastOf(t *testing.T, c *redlatch.Client, names *[]string) (last error) {
 	t.Helper()
