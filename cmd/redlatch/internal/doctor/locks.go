@@ -288,7 +288,7 @@ func (v *visit) names(look context.Context, client *redlatch.Client, mute bool) 
 	var all fleet.Totals
 	for info, err := range client.List(look, redlatch.ListOptions{Progress: func(n int) { keys = n }}) {
 		if err != nil && look.Err() == nil {
-			v.report(Finding{"", "locks", Warning, "names cannot be listed: " + clean(err), unlisted(err)})
+			v.report(Finding{"", "locks", Warning, "not all names can be listed: " + clean(err), unlisted(err)})
 			return false
 		}
 		if err != nil {
