@@ -4,6 +4,7 @@
 // # Which file is about which hazard
 //
 //	cluster             cluster: a master dies, slots move all the time, waiting for many names over few connections, messages that go to every node; a client that keeps locks
+//	cluster_part        List where a master is dead, or a slot has no node
 //	failover            a replica is promoted: it may lack the lock, and its clock differs
 //	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
 //	quorum              quorum: several names; what it refuses
