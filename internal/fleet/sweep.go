@@ -38,7 +38,7 @@ type sweep struct {
 	sought  time.Time     // when deadlocks were last looked for
 	shown   time.Time     // when what the first look has found so far was last shown
 	hot     []string      // the busiest names, if the pause is so long that they are looked at again in it
-	whole   []*Lock       // what the last look found that failed at nothing
+	whole   []*Lock       // what the last whole look found
 	failed  bool          // the last look at all names did
 }
 
