@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,7 +13,6 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/pace"
-	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/internal/testkit/verify/register"
@@ -136,23 +134,16 @@ func (r *run) work(ctx context.Context) error {
 	harm, cancel := context.WithTimeout(ctx, max(r.plan.Duration-calm, time.Second))
 	r.harm(harm)
 	cancel()
-	late := time.Duration(0)
 	if ctx.Err() == nil {
 		for _, p := range r.crew.posts {
 			p.child.tell(worker.Order{Do: "calm"})
 		}
 		r.rec.Note(history.Event{Type: history.Calm})
-		late = watchClock(ctx, calm)
-		r.rec.Note(history.Event{Type: history.Fault, Name: lateClock, Count: int64(late)})
+		lateness := watchClock(ctx, calm)
+		r.rec.Note(history.Event{Type: history.Fault, Name: lateClock, Count: int64(lateness)})
 	}
-	closing, closed := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		defer closed()
-		r.crew.dismiss((*child).hangUp)
-	}()
-	late = max(late, watchClock(closing, time.Minute))
-	<-closing.Done()
-	r.leftovers(context.WithoutCancel(ctx), late)
+	r.crew.dismiss((*child).hangUp)
+	r.leftovers(context.WithoutCancel(ctx))
 	for name, one := range r.registry.Results() {
 		r.rec.Note(history.Event{Type: history.Final, Name: name, Value: one.Value, Bare: one.Bare, Count: one.Lost})
 	}
@@ -171,10 +162,8 @@ func watchClock(ctx context.Context, d time.Duration) (late time.Duration) {
 	return late
 }
 
-// leftovers notes the keys that stay behind, once what may take its time has had it. A client that closes
-// takes its waiters out of line, and has its RequestTimeout for that. On a machine whose timers were late by
-// a good part of it, waiters stay in line until the next acquisition finds them dead, and do not count here.
-func (r *run) leftovers(ctx context.Context, late time.Duration) {
+// leftovers notes the keys that stay behind, once what may take its time has had it.
+func (r *run) leftovers(ctx context.Context) {
 	left := map[string]string{}
 	patient := 3*r.plan.TTL + r.plan.Rest + r.plan.Window + 5*time.Second
 	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
@@ -184,10 +173,6 @@ func (r *run) leftovers(ctx context.Context, late time.Duration) {
 		}
 	}
 	for key, why := range left {
-		line := strings.HasSuffix(key, keys.QueueSuffix) || strings.HasSuffix(key, keys.ClientsSuffix)
-		if line && lateTimes*late >= r.plan.Request {
-			continue
-		}
 		r.rec.Note(history.Event{Type: history.Left, Name: key, Why: why})
 	}
 }
