@@ -103,6 +103,17 @@ func (a *attempt) askable() bool {
 	return a.first && script.Kept(a.occupant.Owner) && a.by.Keeper.Of(a.occupant.Owner) == nil
 }
 
+// tryAgain is try for a second request, which gets what is left of the time that a try may take.
+func (a *attempt) tryAgain(ctx context.Context) (*lease.Lease, error) {
+	bounded, cancel := a.within(ctx)
+	defer cancel()
+	got, err := a.try(bounded)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = a.failed("acquire", fmt.Errorf("%w within %v", fault.ErrUnreachable, a.by.Timeout))
+	}
+	return got, err
+}
+
 // tryKept goes on with a try of a lock that is askable: it asks the client that may only keep the lock,
 // until that gives it back, or says that its program is inside. A lock that it has given back is tried
 // like any other. taken is the error of the try.
@@ -126,7 +137,7 @@ func (a *attempt) tryKept(ctx context.Context, taken error) (*lease.Lease, error
 		case err == nil: // the owner is gone
 			a.owner, a.occupant = a.by.Owner(), lock.Occupant{}
 			var got *lease.Lease
-			if got, err = a.try(ctx); !errors.Is(err, fault.ErrTaken) || !a.askable() {
+			if got, err = a.tryAgain(ctx); !errors.Is(err, fault.ErrTaken) || !a.askable() {
 				return got, err
 			}
 			taken = err
