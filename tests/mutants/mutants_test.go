@@ -242,7 +242,7 @@ var mutants = []mutant{
 		"				if answer.Resent {\n", "				if false {\n",
 		"TestPlaceThatComesLate"),
 	breaks("try of a lock that was given back with the time for asking", "internal/engine/acquire/linger.go",
-		"a.try(ctx); !errors", "a.try(asking); !errors",
+		"a.tryAgain(ctx); !errors", "a.tryAgain(asking); !errors",
 		"TestTryOfAKeptLockThatWasGivenBack"),
 	breaks("text with an owner that was sent twice", "internal/engine/lease/detach.go",
 		"if err != nil || !answer.Resent ||", "if err != nil || answer.Resent ||",
