@@ -37,10 +37,10 @@ func (c *Client) ID() string { return c.engine.ID }
 // Close ends the client. Waiters get [ErrClosed] and leave the line. Leases that are still held are
 // lost: their contexts are canceled and their keys expire with their TTL, since releasing them
 // could let others in while the work still runs; so release first. Close returns when nothing of
-// this client is left in Redis that outlasts a lease, within Options.RequestTimeout, or 4/3 of it if
-// it waits for replicas. A connection that was given to [New] stays open. The error is a [*LeftError]
-// that names the leases if any were held; the client is closed all the same. Otherwise it is that
-// of the connection. A second call waits for the first one, and returns the same.
+// this client is left in Redis but what ends with a lease, within Options.RequestTimeout, or 4/3 of
+// it if it waits for replicas. A connection that was given to [New] stays open. The error is a
+// [*LeftError] that names the leases if any were held; the client is closed all the same. Otherwise
+// it is that of the connection. A second call waits for the first one, and returns the same.
 func (c *Client) Close() error {
 	if !c.closing.CompareAndSwap(false, true) {
 		<-c.closed // and not a sync.Once, at which a bubble of testing/synctest stands still

@@ -142,9 +142,9 @@ func (d *CountDownLatch) Delete(ctx context.Context) error {
 // lost, or the count expires, each finds out at its next heartbeat (Options.Heartbeat, 5s).
 //
 // Once it is in line, Await waits on while Redis does not answer or refuses writes; [ErrUnreachable]
-// says that the first request got no answer. The error matches [ErrClosed] if the client is closed, and is that
-// of ctx if ctx ends; it then has the last count that Redis told. Otherwise the error is as that of
-// [CountDownLatch.TrySetCount]. Nothing is left behind in Redis.
+// says that the first request got no answer. The error matches [ErrClosed] if the client is closed,
+// and is that of ctx if ctx ends; it then has the last count that Redis told. Else the error is as
+// that of [CountDownLatch.TrySetCount]. Nothing is left behind in Redis.
 func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 	count, err := d.look(ctx, "wait for")
 	if err != nil || count.Left == 0 {

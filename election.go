@@ -51,11 +51,10 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 }
 
 // Run campaigns and calls f when it is the leader. If f returns while it leads, Run resigns and
-// returns as [Mutex.Do] does, even nil, or an error about another lock that was lost. If
-// leadership is lost while f runs, the context of f is done. Run waits until f has returned,
-// ignores its result, and campaigns again: after some 20ms, or up to a second if it lost several
-// terms in a row soon after they began. Run also returns when ctx is done, or an acquisition fails,
-// with that error.
+// returns as [Mutex.Do] does, also if f returned nil, or has lost another lock. If leadership is
+// lost while f runs, the context of f is done. Run waits until f has returned, ignores its result,
+// and campaigns again: after some 20ms, or up to a second if it lost several terms in a row soon
+// after they began. Run also returns when ctx is done, or an acquisition fails, with that error.
 func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
 	for short := 0; ; short++ {
 		term, err := e.Campaign(ctx, value)

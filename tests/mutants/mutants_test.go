@@ -241,6 +241,8 @@ var mutants = []mutant{
 	breaks("lost place that is refused after a request without an answer", "internal/engine/line/restore.go",
 		"				if answer.Resent {\n", "				if false {\n",
 		"TestPlaceThatComesLate"),
+	breaks("try of a lock that was given back, whose time begins anew", "internal/engine/acquire/linger.go",
+		"bounded, cancel := a.within(ctx)", "bounded, cancel := context.WithCancel(ctx)", "TestTryOfAKeptLockEndsInTime"),
 	breaks("try of a lock that was given back with the time for asking", "internal/engine/acquire/linger.go",
 		"a.tryAgain(ctx); !errors", "a.tryAgain(asking); !errors",
 		"TestTryOfAKeptLockThatWasGivenBack"),

@@ -229,6 +229,34 @@ func TestTryOfAKeptLockThatWasGivenBack(t *testing.T) {
 	})
 }
 
+// TestTryOfAKeptLockEndsInTime: the first request of a try is answered late, the client that kept the lock
+// has gone, and the server refuses all that comes after that. The try takes no longer than any other.
+func TestTryOfAKeptLockEndsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := server{answers.New(nil)}
+		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			switch {
+			case verb == "ask": // the owner is gone
+				return conn.Result{}
+			case verb != "acquire":
+				return answers.Yes(ctx, verb, call)
+			case s.Count(verb) < 3:
+				return silent(ctx, verb, call)
+			case s.Count(verb) == 3:
+				return kept(ctx, verb, call)
+			}
+			return refuses("READONLY")(ctx, verb, call)
+		})
+		var told []string
+		e, on := client(t, s, &told)
+		began := time.Now()
+		_, err := e.Acquirer.One(t.Context(), on, acquire.Wish{}, false)
+		check.That(t, errors.Is(err, fault.ErrUnreachable) && !errors.Is(err, context.DeadlineExceeded), "the try = %v, want ErrUnreachable", err)
+		check.That(t, time.Since(began) <= timeout*4/3, "the try took %v, want %v at most", time.Since(began), timeout*4/3)
+	})
+}
+
 // TestTryOfSeveralOfWhichOneIsKept: a try asks a client that only keeps the lock for six of the
 // last round trips, 100ms at least. What the names before it took does not count.
 func TestTryOfSeveralOfWhichOneIsKept(t *testing.T) {

@@ -108,7 +108,7 @@ func (a *attempt) tryAgain(ctx context.Context) (*lease.Lease, error) {
 	bounded, cancel := a.within(ctx)
 	defer cancel()
 	got, err := a.try(bounded)
-	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // its own time, not the caller's
 		err = a.failed("acquire", fmt.Errorf("%w within %v", fault.ErrUnreachable, a.by.Timeout))
 	}
 	return got, err

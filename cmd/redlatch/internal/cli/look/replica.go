@@ -34,8 +34,8 @@ func connect(ctx context.Context, a *app.App, o redlatch.Options, use func(*redl
 	})
 }
 
-// who asks for the role of a server and its time, in that order.
-var who = conn.NewScript("who", "return {redis.call('INFO', 'replication'), redis.call('TIME')[1]}")
+// roleAndTime is a script that returns what a server says of its replication, and its time in seconds.
+var roleAndTime = conn.NewScript("role and time", "return {redis.call('INFO', 'replication'), redis.call('TIME')[1]}")
 
 // patience is for how long a server is asked about itself. One that does not tell is taken for a master.
 const patience = 3 * time.Second
@@ -44,7 +44,7 @@ const patience = 3 * time.Second
 func meet(ctx context.Context, a *app.App, c conn.Conn) server {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	told := c.Eval(ctx, conn.Call{Script: who, Keys: []string{a.Prefix}})[0].Reply.List
+	told := c.Eval(ctx, conn.Call{Script: roleAndTime, Keys: []string{a.Prefix}})[0].Reply.List
 	if len(told) != 2 {
 		return server{}
 	}
