@@ -99,10 +99,7 @@ func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client
 }
 
 // left returns the keys that should not be there once every client has closed, and why not. What
-// stays for a while has a TTL: tokens, the last slots of instances, what clients said of themselves, and
-// the line of waiters whose client had too little time to take them out. On a busy machine its
-// RequestTimeout can be too little. The next acquisition forgets them. The simulation, whose time no
-// machine takes, wants lines to be empty.
+// stays for a while has a TTL: tokens, the last slots of instances, what clients said of themselves.
 // The right of a quorum's node to vote stays for good.
 func (a *admin) left(ctx context.Context, prefix string) (map[string]string, error) {
 	left := make(map[string]string)
@@ -115,11 +112,14 @@ func (a *admin) left(ctx context.Context, prefix string) (map[string]string, err
 		if err != nil || ttl == "-2" {
 			return err
 		}
-		switch stays := suffix == "fence" || suffix == "last" || suffix == "client" || suffix == "notes" || suffix == "queue" || suffix == "clients"; {
+		switch stays := suffix == "fence" || suffix == "last" || suffix == "client" || suffix == "notes"; {
 		case ttl == "-1":
 			left[key] = "it never expires"
 		case !stays:
 			left[key] = "it expires in " + ttl + "ms"
+			if tickets, err := do(ctx, c, "ZRANGE", key, "0", "2", "WITHSCORES"); err == nil { // of a line
+				left[key] += fmt.Sprintf(", and has %q", tickets)
+			}
 		}
 		return nil
 	})
