@@ -49,6 +49,8 @@ func (e *Engine) hear(text string) {
 	case script.MessageZero:
 		e.Counts.hear(m.Key, m.Token)
 	case script.MessageFree:
-		e.tries.Wake(m.Owner)
+		if !e.tries.Wake(m.Owner) {
+			e.Line.LeaveAgain(m.Owner)
+		}
 	}
 }

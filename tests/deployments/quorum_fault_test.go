@@ -374,6 +374,42 @@ func TestQuorumVoteAfterTheRelease(t *testing.T) {
 	})
 }
 
+// TestQuorumTicketThatComesLate: a waiter gives up, and a request that puts its ticket in line arrives when
+// the client does not look for it any more. The nodes call that waiter, which is not there. The next in
+// line has the lock at once all the same, and not when it asks by itself.
+func TestQuorumTicketThatComesLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, conns := memory.Nodes(t, 3)
+		o := redlatch.Options{Heartbeat: 10 * time.Second, RequestTimeout: 3 * time.Second, Lock: redlatch.LockOptions{TTL: help.Lasting}}
+		held := locktest.Lock(t, wire.WrapQuorum(t, conns, o).Mutex("a"))
+		links := make([]*wire.Straggling, len(conns))
+		over := make([]conn.Conn, len(conns))
+		for i, c := range conns {
+			links[i] = &wire.Straggling{Conn: c}
+			over[i] = links[i]
+			links[i].KeepAfter(1, "mutex vote") // the first is without a ticket
+		}
+		impatient, cancel := context.WithTimeout(t.Context(), o.RequestTimeout)
+		defer cancel()
+		_, err := wire.WrapQuorum(t, over, o).Mutex("a").Lock(impatient)
+		check.Error(t, "Lock", err, context.DeadlineExceeded)
+		time.Sleep(5 * o.RequestTimeout) // it has looked for the last time
+		for i, s := range nodes {
+			check.Equal(t, len(locktest.Line(s, "a")), 0, "waiters in line at node %d", i)
+			links[i].Deliver(t)
+			check.Equal(t, len(locktest.Line(s, "a")), 1, "waiters in line at node %d, when the request is there", i)
+		}
+		next := help.GoLock(t.Context(), wire.WrapQuorum(t, conns, o).Mutex("a"))
+		time.Sleep(o.RequestTimeout)
+		begun := time.Now()
+		locktest.Release(t, held)
+		l := help.Await(t, next)
+		check.That(t, time.Since(begun) < 100*time.Millisecond, "the next in line had the lock after %v", time.Since(begun))
+		locktest.Release(t, l)
+	})
+}
+
 // TestQuorumVoteForAnotherSlot: the nodes offer several slots, so that all are asked again for one
 // of them. The first request to the last node arrives when the lease is over.
 func TestQuorumVoteForAnotherSlot(t *testing.T) {

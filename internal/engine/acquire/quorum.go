@@ -301,9 +301,10 @@ func (a *attempt) withdraw(h *quorumWaiter, hasLatch bool) {
 	h.places.Leave(hasLatch, func(node int, answered bool) {
 		if answered {
 			c.Undo.WithdrawAt(node, l, waiter, ticket)
-		} else {
-			c.Undo.AbandonAt(node, l, waiter, ticket)
+			return
 		}
+		c.Line.Remember(l, waiter, ticket)
+		c.Undo.AbandonAt(node, l, waiter, ticket)
 	})
 }
 
@@ -313,6 +314,9 @@ func (a *attempt) vote(ctx context.Context, h *quorumWaiter) (t *ballot.Round, s
 	c := a.by
 	defer func() { c.Contest.Leave(t != nil && t.Clear()) }()
 	c.Presence.Announce()
+	if h.ticket != "" {
+		h.places.Asking()
+	}
 	t = c.Contest.Ask(ctx, a.Kind, a.Keys, script.Ballot{
 		Owner: a.owner, TTL: a.TTL, Param: a.Param, Bound: a.TTL + a.Extra, FenceTTL: c.FenceTTL,
 		Ticket: h.ticket, Address: c.Listener.Plain().Address(), LiveFor: c.LiveFor, Waited: c.Now().Since(a.start),

@@ -15,20 +15,30 @@ type Places struct {
 
 // place is that at one node.
 type place struct {
-	in   bool // the ticket may be in line
-	open int  // requests with the ticket that are not answered yet
-	lost bool // a request with the ticket got no answer, and may arrive late
+	in      bool // the ticket may be in line
+	open    int  // requests with the ticket that are not answered yet
+	crossed bool // there was such a request when the last round was sent
+	lost    bool // a request with the ticket got no answer, and may arrive late
 }
 
 // NewPlaces returns the places at so many nodes: none yet.
 func NewPlaces(nodes int) *Places { return &Places{nodes: make([]place, nodes)} }
 
-// Asked notes what the nodes said in a round with the ticket, which has not been left to the background
+// Asking notes that a round with the ticket is about to be sent.
+func (p *Places) Asking() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last++
+	for node := range p.nodes {
+		p.nodes[node].crossed = p.nodes[node].open > 0
+	}
+}
+
+// Asked notes what the nodes said in the round that was sent last, which has not been left to the background
 // yet. The caller calls settle when all answers have come, or their time has passed.
 func (p *Places) Asked(t *Round) (settle func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last++
 	p.open++
 	number := p.last
 	later := make([]bool, len(p.nodes))
@@ -60,10 +70,13 @@ func (p *Places) Asked(t *Round) (settle func()) {
 
 // hear notes what the node said, and whether it was asked nothing since. A node that lets the owner in
 // takes the ticket off its line, and one without the right to vote leaves its line as it is.
+//
+// It is tempting to believe that the last round came last. But a request of an earlier one can overtake it,
+// and put the ticket back in line; and its answer can be heard before that of the last.
 func (at *place) hear(s Stand, last bool) {
 	switch s {
 	case Granted:
-		at.in = at.in && !last
+		at.in = at.in && (!last || at.crossed)
 	case Refused:
 		at.in = true
 	case Silent, Unheard:

@@ -20,16 +20,17 @@ func refused(node int) quorum.Answer {
 func TestTicketsAreWithdrawnWhereTheyMayBe(t *testing.T) {
 	t.Parallel()
 	type answer = func(node int) quorum.Answer
-	const inTime, late = true, false
+	const inTime, late, crossed = 0, 1, 2 // crossed: when the second round has been sent
 	for name, c := range map[string]struct {
-		first       answer
-		firstInTime bool
-		last        answer
-		hasLatch    bool
-		want        string // what is undone at once, and when all have answered
+		first      answer
+		firstComes int
+		last       answer
+		hasLatch   bool
+		want       string // what is undone at once, and when all have answered
 	}{
 		"granted late":                     {refused, inTime, granted, true, "[] []"},
 		"granted late, both":               {refused, late, granted, true, "[] []"},
+		"put in line after it was granted": {refused, crossed, granted, true, "[] [2 answered]"},
 		"refused late":                     {refused, inTime, refused, true, "[] [2 answered]"},
 		"silent":                           {refused, inTime, silent, true, "[] [2]"},
 		"silent at first":                  {silent, late, granted, true, "[] [2]"},
@@ -39,19 +40,24 @@ func TestTicketsAreWithdrawnWhereTheyMayBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := NewPlaces(3)
+			p.Asking()
 			one := round(3)
 			for node := range 2 {
 				one.hear(refused(node))
 			}
-			if c.firstInTime {
+			if c.firstComes == inTime {
 				one.hear(c.first(2))
 			}
 			one.stop()
 			one.LeaveTo(nil, p.Asked(one))
-			if !c.firstInTime {
+			if c.firstComes == late {
 				one.hear(c.first(2))
 			}
+			p.Asking()
 			two := round(3)
+			if c.firstComes == crossed {
+				one.hear(c.first(2))
+			}
 			two.hear(granted(0))
 			two.hear(granted(1))
 			two.stop()

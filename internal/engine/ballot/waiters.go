@@ -48,13 +48,15 @@ func (h *Waiters) WakeAll() {
 	}
 }
 
-// Wake tells a waiter that one more node has room for it, unless the waiter has left.
-func (h *Waiters) Wake(waiter string) {
+// Wake tells a waiter that one more node has room for it. It reports whether that waiter is there.
+func (h *Waiters) Wake(waiter string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if try := h.try[waiter]; try != nil {
+	try := h.try[waiter]
+	if try != nil {
 		tell(try, 1)
 	}
+	return try != nil
 }
 
 // tell adds to the number that a waiter has not looked at. The caller holds the mutex, and is the only

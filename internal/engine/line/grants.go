@@ -9,12 +9,16 @@ import (
 // Granted hands a grant that was pushed to its waiter. One that is for a waiter that gave up is given
 // back. It reports whether there was such a waiter.
 func (ln *Line) Granted(owner string, token int64, detail string) bool {
-	if ln.deliver(owner, token, detail) {
-		return true
-	}
-	// It is tempting to give back every grant without a waiter. But a poll, or the acquire itself,
-	// may have told this grant first, and then a lease is in use. Only a canceled waiter's grant
-	// is given back: a request that was on its way put its ticket in line after all.
+	return ln.deliver(owner, token, detail) || ln.LeaveAgain(owner)
+}
+
+// LeaveAgain has a waiter that gave up lately leave the line, and the lock, once more: Redis has called
+// it, since a request that was on its way put its ticket in line after all. It reports whether there was
+// such a waiter.
+//
+// It is tempting to give back every grant without a waiter. But a poll, or the acquire itself, may have
+// told this grant first, and then a lease is in use.
+func (ln *Line) LeaveAgain(owner string) bool {
 	gone := ln.wasCanceled(owner)
 	if gone.lock != nil {
 		ln.Undo.Abandon(gone.lock, owner, gone.ticket)

@@ -215,23 +215,37 @@ func (p *poller) noteLocked(outage error) {
 // in that moment, the release that takes it out gives the grant back; Granted gives back a grant that
 // is told later. It returns the place that the waiter had.
 func (ln *Line) Cancel(w *Waiter) (arrival int64) {
-	now := ln.Now().Time()
-	owner, ticket, arrival := ln.markCanceled(w, now, now.Add(ln.LiveFor))
-	ln.Undo.Abandon(w.lock, owner, ticket)
-	return arrival
-}
-
-// markCanceled removes a waiter and remembers it until the given time. It returns the waiter's
-// owner, ticket and place.
-func (ln *Line) markCanceled(w *Waiter, now, until time.Time) (owner, ticket string, arrival int64) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
+	answered := w.present && w.inLineLocked() && !w.resent
 	ln.removeLocked(w)
 	w.gaveUp = true
-	ln.canceled[w.owner] = canceled{w.ticket, w.lock, until}
-	ln.order = append(ln.order, w.owner)
+	ln.rememberLocked(w.lock, w.owner, w.ticket)
+	if answered {
+		ln.Undo.WithdrawAt(0, w.lock, w.owner, w.ticket)
+	} else {
+		ln.Undo.Abandon(w.lock, w.owner, w.ticket)
+	}
+	return w.arrival
+}
+
+// Remember keeps in mind for a while a waiter over a quorum that gave up while a request of it had no
+// answer: a node may put its ticket in line after all.
+func (ln *Line) Remember(l *lock.Lock, waiter, ticket string) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.rememberLocked(l, waiter, ticket)
+}
+
+// rememberLocked is Remember for a caller that holds ln.mu.
+func (ln *Line) rememberLocked(l *lock.Lock, owner, ticket string) {
+	if _, known := ln.canceled[owner]; known { // at another node
+		return
+	}
+	now := ln.Now().Time()
+	ln.canceled[owner] = canceled{ticket, l, now.Add(ln.LiveFor)}
+	ln.order = append(ln.order, owner)
 	ln.forgetLocked(now)
-	return w.owner, w.ticket, w.arrival
 }
 
 // forgetter is a Line as the schedule knows it: it forgets waiters that gave up.

@@ -17,8 +17,8 @@ import (
 const (
 	maxBatch  = 256     // releases in one pipeline
 	maxQueued = 1 << 16 // releases of an outage; those to be sent next are forgotten
-	slower    = 3       // how often the pause doubles while a server takes requests and is late with answers
-	enough    = 2       // how often in a row Redis must say that an owner is not inside
+	slower    = 3       // how often the pause doubles at most
+	enough    = 3       // how often in a row Redis must say that an owner is not inside
 )
 
 var seed = maphash.MakeSeed()
@@ -62,8 +62,8 @@ func New(
 	return q
 }
 
-// Add has a release sent to a node after that time, and again until Redis has said twice in a row
-// that the owner is not inside. It is not sent any more once keep has passed after that, when the
+// Add has a release sent to a node after that time, and again until Redis has said three times in a
+// row that the owner is not inside. It is not sent any more once keep has passed after that, when the
 // owner is gone by itself. One that is queued already is sent at the earlier of both times, and for as
 // long as the longer of both.
 func (q *Queue) Add(node int, call conn.Call, after, keep time.Duration) {
@@ -222,7 +222,8 @@ func (q *Queue) byPlace(list []*release) map[place][]*release {
 // flushPlace sends the releases of one place, so many in a batch, over the connection to its node.
 // Those that it has to look at again are queued for a while later, however many are added until then:
 // the request that is to be undone takes that while to arrive. It grows while the node takes requests
-// and is late with all answers: the releases of many clients could keep it from catching up.
+// and is late with all answers: the releases of many clients could keep it from catching up. It is
+// longest before the last look, which finds a request that the network held back for long.
 func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []*release, size int) {
 	var again, rest []*release
 	silent, late := false, false
@@ -244,9 +245,17 @@ func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []*release,
 			times = max(times, again[i].late+1)
 		}
 	}
-	next := q.now().Time().Add(retry.Jitter(q.pause<<min(times, slower), 0.3))
-	for i := range again {
-		again[i].next, again[i].late = next, times
+	now, pause := q.now().Time(), retry.Jitter(q.pause, 0.3)
+	next := now.Add(pause << slower)
+	for _, r := range again {
+		doubled := min(times, slower)
+		if r.absent == enough-1 {
+			doubled = slower
+		}
+		r.next, r.late = now.Add(pause<<doubled), times
+		if r.next.Before(next) {
+			next = r.next
+		}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
