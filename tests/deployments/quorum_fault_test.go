@@ -400,6 +400,7 @@ func TestQuorumTicketThatComesLate(t *testing.T) {
 			links[i].Deliver(t)
 			check.Equal(t, len(locktest.Line(s, "a")), 1, "waiters in line at node %d, when the request is there", i)
 		}
+		time.Sleep(time.Second) // the ticket is before that of the next waiter at each node
 		next := help.GoLock(t.Context(), wire.WrapQuorum(t, conns, o).Mutex("a"))
 		time.Sleep(o.RequestTimeout)
 		begun := time.Now()

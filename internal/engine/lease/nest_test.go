@@ -285,6 +285,27 @@ func TestMaxHoldOfEachEntry(t *testing.T) {
 	})
 }
 
+// TestMaxHoldAfterAnExtendOfAnother: the outer entry has reached its MaxHold, and leads the nest again while an
+// extend for the inner one, which has left, is under way. It ends no later for that. Redis keeps the lock for
+// longer then, and is told.
+func TestMaxHoldAfterAnExtendOfAnother(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		outer := h.entered(t, 1, lock.Terms{TTL: time.Minute, Renews: true, MaxHold: 3 * time.Minute})[0]
+		time.Sleep(2*time.Minute + 55*time.Second)
+		inner := h.enters(t.Context(), t, outer, 2)
+		time.Sleep(10 * time.Second)
+		before := outer.Deadline()
+		h.server.Now(slowly)
+		go func() { _ = inner.Extend(context.Background()) }()
+		synctest.Wait()
+		check.OK(t, "Release", inner.Release(t.Context()))
+		time.Sleep(20 * time.Second)
+		check.Equal(t, outer.Deadline(), before, "the deadline of the outer lease")
+		time.Sleep(2 * time.Minute)
+		check.That(t, !outer.Held() && h.server.Count("release") > 0, "nothing releases a lock that Redis keeps")
+	})
+}
+
 // TestDetachedEntryIsApart: Redis has an entry for a lease that goes on elsewhere, also if the lease
 // beside it is released at that time, or the request is sent twice.
 func TestDetachedEntryIsApart(t *testing.T) {

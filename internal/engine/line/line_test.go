@@ -287,6 +287,46 @@ func TestGrantAfterCancelIsGivenBack(t *testing.T) {
 	})
 }
 
+// TestTicketOfAWaiterThatGaveUp: it is taken off the line once if Redis has answered all requests with it.
+// Otherwise a request may still put it there, and it is looked for three times. That also comes after an
+// outage that is longer than any lease.
+func TestTicketOfAWaiterThatGaveUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		place func(ln *Line, w *Waiter) // what Redis has told of it
+		want  int64
+	}{
+		"answered": {func(ln *Line, w *Waiter) {
+			ln.Place(w, script.Standing{Arrival: 1, First: true, Remaining: time.Hour}, ask.Answer{Sent: ln.Now()})
+		}, 1},
+		"answered the second time": {func(ln *Line, w *Waiter) {
+			ln.Place(w, script.Standing{Arrival: 1, First: true, Remaining: time.Hour}, ask.Answer{Sent: ln.Now(), Resent: true})
+		}, 3},
+		"not answered": {func(*Line, *Waiter) {}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+				l := mutex(t)
+				ticket, address := ln.Ticket(l, "rl-x-1")
+				w := ln.Add(l, nil, "rl-x-1", ticket, address, ln.Now())
+				c.place(ln, w)
+				s.Now(answers.Silent)
+				ln.Cancel(w)
+				time.Sleep(30 * time.Minute)
+				var answered atomic.Int64
+				s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+					if verb == "release" {
+						answered.Add(1)
+						return conn.Result{}
+					}
+					return answers.Yes(ctx, verb, call)
+				})
+				time.Sleep(time.Minute)
+				check.Equal(t, answered.Load(), c.want, "releases that Redis has answered")
+			})
+		})
+	}
+}
+
 // TestOutageIsTold: waiters learn that polls fail, once, and that they do not any more.
 func TestOutageIsTold(t *testing.T) {
 	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {

@@ -147,6 +147,7 @@ func (l *life) live(span time.Duration) {
 	}
 	actors.Wait()
 	l.told.check()
+	l.wantNoTickets()
 }
 
 // wantNoNotes checks that nothing is noted of acquisitions that have ended.
@@ -160,6 +161,26 @@ func (l *life) wantNoNotes() {
 		for _, note := range l.At(key).Do("HVALS", key).Reply.List {
 			if !strings.Contains(note.Text, `"kept"`) {
 				l.Fail("client %s: what was noted of an acquisition stays: %s", l.Name, note.Text)
+			}
+		}
+	})
+}
+
+// wantNoTickets checks that a client that has closed waits at no node of a quorum. A later vote would tidy
+// the lines. It may not come.
+func (l *life) wantNoTickets() {
+	if l.Plan.Harm != Calm || !l.Plan.Quorum() || l.isDead() {
+		return
+	}
+	time.Sleep(6 * l.Plan.Delay.Most)
+	l.Net.Call(func() {
+		for _, s := range l.Servers {
+			for _, key := range s.Keys("*:queue") {
+				for _, ticket := range s.Do("ZRANGE", key, "0", "-1").Reply.List {
+					if strings.Contains(ticket.Text, l.Client.ID()) {
+						l.Fail("client %s: closed, and in line at %s: %q in %q", l.Name, s, ticket.Text, key)
+					}
+				}
 			}
 		}
 	})
