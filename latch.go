@@ -334,6 +334,7 @@ func (c *Client) taken(l *lock.Lock, by lock.Occupant) error {
 	return c.takenFor(l, reason, by)
 }
 
+// takenFor returns a TakenError. Its text is in errors.go, and that of Describe in inspect.go.
 func (c *Client) takenFor(l *lock.Lock, reason error, by lock.Occupant) error {
 	e := &TakenError{Kind: l.Kind.Name, Name: l.Name, reason: reason, client: c}
 	// A mutex that is left free for other libraries has no owner inside, and a time.

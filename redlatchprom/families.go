@@ -12,6 +12,7 @@ import (
 
 // A name of a metric is also in redlatchotel/instruments.go, observability/, docs/observability.md,
 // docs/operations.md and docs/glossary.md. Those of the dashboard are in redlatchweb/metrics.go.
+// The numbers come from Metrics.Hook and Metrics.Conn, in redlatchprom.go.
 
 // families are the metrics, each with all of its series.
 type families struct {

@@ -7,8 +7,8 @@
 //	                  |                                                            ^
 //	                  +--> quorum: rounds over all nodes of a quorum --------------+
 //
-// An attempt has one end. It is told as granted or failed, and what it may have left in Redis is
-// released in the background, even if a hook panics.
+// An attempt ends once: the hook is told that it was granted or failed. What it may have left in Redis
+// is released in the background (undo.go in package lock lists by which call), even if a hook panics.
 //
 // How long a try may take: RequestTimeout (link/ask), and a third more for all of it (within in
 // grant.go); for a lock that another client keeps, askFor in linger.go; over a quorum, left in
@@ -22,7 +22,8 @@
 //	late.go      traces of a round at the nodes, and votes that come too late
 //	grant.go     from a grant to a lease, or back
 //	attempt.go   what is known of an acquisition on its way
-//	errors.go    its errors: taken, out of time (MaxWait), too late, a round lost; words: the root's latch.go
+//	errors.go    its errors: taken, out of time (MaxWait), too late, a round lost. The root fills in a
+//	             TakenError (takenFor in latch.go), and words it (errors.go)
 //	tell.go      what is told of it, once
 //	cycles.go    what is noted of a wait, and cycles: deadlocks of this client (of several: survey)
 //	several.go   several names at once, or one after the other

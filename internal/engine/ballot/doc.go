@@ -13,15 +13,16 @@
 //	    |         |              |
 //	    +---------|--------------+
 //	              v
-//	     LeaveTo: votes that come later are acted on in the background; Miss: they cross the release
+//	     LeaveTo: later votes are handled in the background
 //
-// A [Contest] sends the requests, of so many rounds at a time. A [Round] waits for votes, also those that come after it. A
-// [Tally] counts them, and says whether the attempt has won (tally.go). [Decide] is the policy of an
+// A [Contest] sends the requests, of so many rounds at a time. A [Round] waits for votes, also those
+// that come after it. A [Tally] counts them, and says whether the attempt has won (tally.go). [Decide] is the policy of an
 // attempt that has not, and has no state (step.go). The nodes wake [Waiters], which then try.
 //
 // Phase 1: every node is asked to let the owner in, and counts (mint in quorum_token.lua). The token is
 // the largest count of a majority that did ([Tally.Token]). Phase 2: the token is written back
-// (raise.lua), where the owner is still inside, to a majority; an owner that comes later meets one of these nodes and counts on from there. If a
-// majority gave the same number in phase 1, that is its token, and phase 2 has nothing to do.
+// (raise.lua), where the owner is still inside, to a majority; an owner that comes later meets one of
+// these nodes and counts on from there. If a majority gave the same number in phase 1, that is its
+// token, and phase 2 has nothing to do.
 // spec/quorum.pml is the model of this.
 package ballot

@@ -12,7 +12,8 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// What the votes of a round come to. Nothing here sends or waits.
+// What the votes of a round come to. Nothing here sends or waits. What an attempt does next is decided in
+// step.go, and how long it rests before that by patienceAfter in acquire/quorum.go.
 //
 //	A majority let the owner in                                       Won
 //	So many refused it, for a reason that waiting does not change,

@@ -28,7 +28,7 @@
 //
 //	lease.go     a lease, its state and its deadline, whether it is extended at all (MaxHold), when it
 //	             is lost, and until when it is released again
-//	nest.go      entries of an owner that are one in Redis
+//	nest.go      entries of one owner, which share one hold in Redis
 //	keeper.go    the leases of a client, found by owner
 //
 // The others are what is done with it:
@@ -46,7 +46,7 @@
 //	wanted.go    telling the holder that it is waited for
 //	stray.go     telling of leases that are held without need
 //	context.go   a lease as the context of its work
-//	around.go    the context around that of a lease
+//	around.go    the caller's context, around that of a lease
 //	oldcopy.go   releasing again when a server came back with an older copy of the data
 //	needs.go     what leases use, and the request that releases one (MinHold)
 //	errors.go    the errors that say so

@@ -293,9 +293,23 @@ func (l *Lease) deadline() time.Time { return l.sentAt.Time().Add(l.validity()) 
 // clocks tell. That time counts for the lease, and timers have not seen it. The caller holds l.mu.
 func (l *Lease) asleep(now clock.Reading) time.Duration { return max(now.Gap(l.sentAt), 0) }
 
-// validity returns how long the lease is held after sentAt: the TTL, but for what the clocks
-// may differ by. The caller holds l.mu.
+// validity returns how long the lease is held after sentAt: the TTL, but for what the clocks may differ
+// by. sentAt is before the request (ask.Answer.Sent), and Redis counts from its arrival: so the lease
+// ends here before it ends there. confirm moves both. The caller holds l.mu.
 func (l *Lease) validity() time.Duration { return l.ttl - lock.Drift(l.ttl) }
+
+// confirm gives a lease what an extend came to, which was sent then, for by. Another lease gets its TTL
+// at most, and keeps what it has if that is longer. The caller holds l.mu.
+func (l *Lease) confirm(by *Lease, sent clock.Reading, ttl time.Duration) {
+	l.state, l.outlasts = held, false
+	if l != by {
+		ttl = min(ttl, l.lock.TTL)
+		if ttl-lock.Drift(ttl) <= l.validity()-sent.Since(l.sentAt) {
+			return
+		}
+	}
+	l.sentAt, l.ttl = sent, ttl
+}
 
 // leftInRedis returns for how long Redis keeps the lease, at least. The caller holds l.mu.
 func (l *Lease) leftInRedis() time.Duration { return l.ttl - l.keeper.Now().Since(l.sentAt) }

@@ -163,19 +163,6 @@ func (l *Lease) loseOthers(why lock.Loss) {
 	}
 }
 
-// confirm gives a lease what an extend came to, which was sent then, for by. Another lease gets its TTL
-// at most, and keeps what it has if that is longer. The caller holds l.mu.
-func (l *Lease) confirm(by *Lease, sent clock.Reading, ttl time.Duration) {
-	l.state, l.outlasts = held, false
-	if l != by {
-		ttl = min(ttl, l.lock.TTL)
-		if ttl-lock.Drift(ttl) <= l.validity()-sent.Since(l.sentAt) {
-			return
-		}
-	}
-	l.sentAt, l.ttl = sent, ttl
-}
-
 // extendOthers gives the leases that share the entry of this one what an extend came to. before is what
 // was left when it was sent. The caller holds l.mu.
 func (l *Lease) extendOthers(by *Lease, sent clock.Reading, ttl, before time.Duration, now clock.Reading) {

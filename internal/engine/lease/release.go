@@ -13,8 +13,8 @@ import (
 
 // Release gives the lock up and lets in the waiter that is next in line. It goes on when ctx is
 // done, since a lock that stays behind keeps all others waiting. Without an answer, link/ask sends
-// it again for RequestTimeout; then applyRelease leaves it to the clean-up (votes.go at one node of a
-// quorum).
+// it again for RequestTimeout. Then applyRelease leaves it to the clean-up (votes.go at one node of a
+// quorum), which stops in settle of cleanup/queue.go, or at the time that undoLateLocked gives it.
 func (l *Lease) Release(ctx context.Context) (err error) {
 	begun, was, now, err := l.beginRelease()
 	if !begun {
