@@ -49,8 +49,8 @@ func (e *Engine) hear(text string) {
 	case script.MessageZero:
 		e.Counts.hear(m.Key, m.Token)
 	case script.MessageFree:
-		if !e.tries.Wake(m.Owner) {
-			e.Line.LeaveAgain(m.Owner)
+		if !e.tries.Wake(m.Owner) { // as a rule it has just left, and its release is on its way
+			e.Line.LeaveAgain(m.Owner, e.RequestTimeout/3)
 		}
 	}
 }

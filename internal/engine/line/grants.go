@@ -1,6 +1,8 @@
 package line
 
 import (
+	"time"
+
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -9,18 +11,18 @@ import (
 // Granted hands a grant that was pushed to its waiter. One that is for a waiter that gave up is given
 // back. It reports whether there was such a waiter.
 func (ln *Line) Granted(owner string, token int64, detail string) bool {
-	return ln.deliver(owner, token, detail) || ln.LeaveAgain(owner)
+	return ln.deliver(owner, token, detail) || ln.LeaveAgain(owner, 0)
 }
 
-// LeaveAgain has a waiter that gave up lately leave the line, and the lock, once more: Redis has called
-// it, since a request that was on its way put its ticket in line after all. It reports whether there was
-// such a waiter.
+// LeaveAgain has a waiter that gave up lately, and at least so long ago, leave the line, and the lock, once
+// more: Redis has called it, since a request that was on its way put its ticket in line after all. It
+// reports whether there was such a waiter.
 //
 // It is tempting to give back every grant without a waiter. But a poll, or the acquire itself, may have
 // told this grant first, and then a lease is in use.
-func (ln *Line) LeaveAgain(owner string) bool {
+func (ln *Line) LeaveAgain(owner string, ago time.Duration) bool {
 	gone := ln.wasCanceled(owner)
-	if gone.lock != nil {
+	if gone.lock != nil && ln.Now().Time().Sub(gone.at) >= ago {
 		ln.Undo.Abandon(gone.lock, owner, gone.ticket)
 	}
 	return gone.lock != nil

@@ -327,6 +327,30 @@ func TestTicketOfAWaiterThatGaveUp(t *testing.T) {
 	}
 }
 
+// TestCallOfAWaiterThatLeft: a node of a quorum calls a waiter that is not there. As a rule the call crossed
+// the release, and nothing is sent. A while later a request has put the ticket in line.
+func TestCallOfAWaiterThatLeft(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		l := mutex(t)
+		ticket, _ := ln.Ticket(l, "rl-x-1")
+		called := func() int {
+			before := s.Count("release")
+			ln.LeaveAgain("rl-x-1", time.Second)
+			ln.LeaveAgain("rl-x-2", time.Second)
+			synctest.Wait()
+			return s.Count("release") - before
+		}
+		ln.Remember(l, "rl-x-1", ticket)
+		time.Sleep(time.Second / 2)
+		check.Equal(t, called(), 0, "releases after a call that crossed the release")
+		ln.Remember(l, "rl-x-1", ticket) // as another node had no answer
+		time.Sleep(time.Second)
+		check.Equal(t, called(), 1, "releases after a later call")
+		time.Sleep(ln.LiveFor)
+		check.Equal(t, called(), 0, "releases after a call for a waiter that is forgotten")
+	})
+}
+
 // TestOutageIsTold: waiters learn that polls fail, once, and that they do not any more.
 func TestOutageIsTold(t *testing.T) {
 	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {

@@ -14,7 +14,7 @@ import (
 type canceled struct {
 	ticket string
 	lock   *lock.Lock
-	until  time.Time // a request that it sent may arrive until then
+	at     time.Time // a request that it sent may arrive for LiveFor from then on
 }
 
 // lockID is a lock that is waited for. Two kinds under one name have two pollers; Redis refuses one
@@ -243,7 +243,7 @@ func (ln *Line) rememberLocked(l *lock.Lock, owner, ticket string) {
 		return
 	}
 	now := ln.Now().Time()
-	ln.canceled[owner] = canceled{ticket, l, now.Add(ln.LiveFor)}
+	ln.canceled[owner] = canceled{ticket, l, now}
 	ln.order = append(ln.order, owner)
 	ln.forgetLocked(now)
 }
@@ -261,7 +261,7 @@ func (f *forgetter) Due(now clock.Reading) {
 
 // forgetLocked forgets the waiters whose requests cannot arrive any more. The caller holds ln.mu.
 func (ln *Line) forgetLocked(now time.Time) {
-	for len(ln.order) > 0 && !now.Before(ln.canceled[ln.order[0]].until) {
+	for len(ln.order) > 0 && !now.Before(ln.canceled[ln.order[0]].at.Add(ln.LiveFor)) {
 		delete(ln.canceled, ln.order[0])
 		ln.order = ln.order[1:]
 	}
@@ -269,7 +269,7 @@ func (ln *Line) forgetLocked(now time.Time) {
 		ln.canceled, ln.order = make(map[string]canceled), nil
 		return
 	}
-	ln.Schedule.Advance(&ln.forget, ln.canceled[ln.order[0]].until)
+	ln.Schedule.Advance(&ln.forget, ln.canceled[ln.order[0]].at.Add(ln.LiveFor))
 }
 
 // wasCanceled returns the waiter of this owner that gave up lately. Its lock is nil if there is
