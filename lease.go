@@ -110,7 +110,7 @@ func (l *Lease) ExtendTo(ctx context.Context, d time.Duration) error { return l.
 // [Lease.Detach]. It returns the [*LostError] if the lease had been lost: the work may then have
 // overlapped with that of the next holder. If Redis does not answer, or has no space for writes,
 // the error matches [ErrUnreachable]. The client then goes on trying in the background, until Redis
-// has said twice that the lease is released, the TTL has passed (and the quarantine of a slot), or
+// has said three times that the lease is released, the TTL (and a slot's quarantine) has passed, or
 // the client is closed. Release may also be called again.
 func (l *Lease) Release(ctx context.Context) error { return l.core.Release(ctx) }
 

@@ -130,7 +130,7 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 	e.Undo = &lock.Undo{Queue: e.Cleanup, Nodes: len(e.Asker.Nodes()), LiveFor: e.LiveFor(), Sharded: e.Listener.Sharded}
 	e.Line = line.New(line.Needs{
 		Asker: e.Asker, Undo: e.Undo, Schedule: e.Schedule, Handoffs: &e.handoffs, Listener: e.Listener, Notes: e.Notes, Conn: c,
-		Client: e.ID, Heartbeat: e.Heartbeat, LiveFor: e.LiveFor(), Now: now, Closing: e.Closing,
+		Client: e.ID, Heartbeat: e.Heartbeat, LiveFor: e.LiveFor(), Remembers: max(e.LiveFor(), 5*e.RequestTimeout), Now: now, Closing: e.Closing,
 		Back:  func(key string) { e.Keeper.ReleaseAgain(key, e.Heartbeat) },
 		Spawn: e.Spawn, Owner: e.Owner, Announce: e.Presence.Announce, Refusal: words.Refusal,
 	})

@@ -18,9 +18,9 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// These tests are in bubbles. The client looks a second time for what it left behind, a third of
-// RequestTimeout after the first, and a request that is later than that is not undone. On a real
-// clock, a machine that pauses would make it so late.
+// These tests are in bubbles. The client looks three times for what it left behind, at last some three times
+// RequestTimeout after the first, and a request that is later than that is not undone. On a real clock,
+// a machine that pauses would make it so late.
 
 // TestTextAfterALateCopy: a lease was acquired by a request that had to be sent twice, and is detached.
 // Whenever the first copy arrives, it makes the text of no use to a second adoption, nor to one after

@@ -111,7 +111,7 @@ func TestEveryKindLostReleasesLeaveItShut(t *testing.T) {
 				check.That(t, errors.Is(err, redlatch.ErrUnreachable) == unknown, "%s: Release = %v, want ErrUnreachable only if no answer came", name, err)
 				link.Harm(m, wire.None)
 				time.Sleep(10 * time.Second)
-				check.That(t, !unknown || link.Requests() > 1, "%s: the background asks %d times, want until Redis has said twice that it is not inside", name, link.Requests())
+				check.That(t, !unknown || link.Requests() > 1, "%s: the background asks %d times, want until Redis has said three times that it is not inside", name, link.Requests())
 				wantShut(t, other, kindtest.Of(other, kindtest.Kinds()[kind], name), token, longHold)
 			}
 		}

@@ -314,17 +314,15 @@ func (a *attempt) vote(ctx context.Context, h *quorumWaiter) (t *ballot.Round, s
 	c := a.by
 	defer func() { c.Contest.Leave(t != nil && t.Clear()) }()
 	c.Presence.Announce()
+	asked := func(*ballot.Round) func() { return func() {} }
 	if h.ticket != "" {
-		h.places.Asking()
+		asked = h.places.Asking()
 	}
 	t = c.Contest.Ask(ctx, a.Kind, a.Keys, script.Ballot{
 		Owner: a.owner, TTL: a.TTL, Param: a.Param, Bound: a.TTL + a.Extra, FenceTTL: c.FenceTTL,
 		Ticket: h.ticket, Address: c.Listener.Plain().Address(), LiveFor: c.LiveFor, Waited: c.Now().Since(a.start),
 	}, a.past, a.left())
-	if h.ticket == "" {
-		return t, func() {}
-	}
-	return t, h.places.Asked(t)
+	return t, asked(t)
 }
 
 // won returns the grant of a round in which a majority let the owner in.

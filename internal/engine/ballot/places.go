@@ -24,19 +24,21 @@ type place struct {
 // NewPlaces returns the places at so many nodes: none yet.
 func NewPlaces(nodes int) *Places { return &Places{nodes: make([]place, nodes)} }
 
-// Asking notes that a round with the ticket is about to be sent.
-func (p *Places) Asking() {
+// Asking notes that a round with the ticket is about to be sent. The caller calls asked when its outcome
+// is clear, before the round is left to the background, and settle when all answers have come, or their
+// time has passed.
+func (p *Places) Asking() (asked func(*Round) (settle func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++
 	for node := range p.nodes {
 		p.nodes[node].crossed = p.nodes[node].open > 0
 	}
+	return p.asked
 }
 
-// Asked notes what the nodes said in the round that was sent last, which has not been left to the background
-// yet. The caller calls settle when all answers have come, or their time has passed.
-func (p *Places) Asked(t *Round) (settle func()) {
+// asked notes what the nodes said in the round that was sent last.
+func (p *Places) asked(t *Round) (settle func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open++
@@ -71,8 +73,8 @@ func (p *Places) Asked(t *Round) (settle func()) {
 // hear notes what the node said, and whether it was asked nothing since. A node that lets the owner in
 // takes the ticket off its line, and one without the right to vote leaves its line as it is.
 //
-// It is tempting to believe that the last round came last. But a request of an earlier one can overtake it,
-// and put the ticket back in line; and its answer can be heard before that of the last.
+// It is tempting to believe that the last round came last. But its request can overtake that of an earlier
+// one, which puts the ticket back in line then, and whose answer can be heard before that of the last.
 func (at *place) hear(s Stand, last bool) {
 	switch s {
 	case Granted:

@@ -40,7 +40,7 @@ func TestTicketsAreWithdrawnWhereTheyMayBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := NewPlaces(3)
-			p.Asking()
+			asked := p.Asking()
 			one := round(3)
 			for node := range 2 {
 				one.hear(refused(node))
@@ -49,11 +49,11 @@ func TestTicketsAreWithdrawnWhereTheyMayBe(t *testing.T) {
 				one.hear(c.first(2))
 			}
 			one.stop()
-			one.LeaveTo(nil, p.Asked(one))
+			one.LeaveTo(nil, asked(one))
 			if c.firstComes == late {
 				one.hear(c.first(2))
 			}
-			p.Asking()
+			asked = p.Asking()
 			two := round(3)
 			if c.firstComes == crossed {
 				one.hear(c.first(2))
@@ -61,7 +61,7 @@ func TestTicketsAreWithdrawnWhereTheyMayBe(t *testing.T) {
 			two.hear(granted(0))
 			two.hear(granted(1))
 			two.stop()
-			two.LeaveTo(nil, p.Asked(two))
+			two.LeaveTo(nil, asked(two))
 			var undone []string
 			p.Leave(c.hasLatch, func(node int, answered bool) {
 				undone = append(undone, fmt.Sprint(node, map[bool]string{true: " answered"}[answered]))

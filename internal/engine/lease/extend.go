@@ -196,10 +196,10 @@ func (l *Lease) settleExtend(reply conn.Reply, sent clock.Reading, ttl, left tim
 func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) ([]lock.Event, error) {
 	now := l.keeper.Now()
 	switch {
-	case err == nil && script.Done(reply) && l != by && l.overdueLocked(): // by has left, and the extend is not for this one
+	case err == nil && script.Done(reply) && l != by && l.overdueLocked(): // it was for another entry, and prolongs none
 		l.outlasts = true
 		l.reschedule(now)
-		return nil, nil
+		return nil, fmt.Errorf("redlatch: extend %q: %w", l.lock.Name, fault.ErrMaxHold)
 	case err == nil && script.Done(reply):
 		soon, slack := l.extendAt(now).Sub(now.Time()), l.slack()
 		l.confirm(by, sent, ttl)

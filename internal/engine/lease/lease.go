@@ -211,6 +211,9 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []lock.Eve
 		return 0, nil
 	}
 	left = l.validity() - now.Since(l.sentAt)
+	if l.forced && l.leading() == l && !l.renews() { // it has reached its MaxHold since recheck
+		return 0, []lock.Event{l.losing(l.lossByForce())}
+	}
 	if left > 0 {
 		return left, nil
 	}
@@ -321,7 +324,7 @@ func (l *Lease) long() bool { return max(l.ttl, l.longest) > l.lock.TTL }
 // reschedule puts the lease on the schedule for what comes next. The caller holds l.mu.
 func (l *Lease) reschedule(now clock.Reading) {
 	at, slack := l.deadline().Add(-l.asleep(now)), time.Duration(0)
-	if !l.pending && !l.waits && l.renews() && l.extendAfter < l.validity() {
+	if !l.pending && !l.waits && (l.renews() || l.forced && l.leads()) && l.extendAfter < l.validity() {
 		at, slack = l.extendAt(now), l.slack()
 	}
 	l.scheduled = true
@@ -362,21 +365,26 @@ func (l *Lease) overdueLocked() bool {
 }
 
 // recheck applies the word that the lease was taken by force. The lease is extended at once, which
-// finds out whether it is really gone; one that is not extended any more is lost by that word
-// alone. Redis may have answered an extend that is under way before the lease was taken, so the
+// finds out whether it is really gone; one that is not extended any more, now or then, is lost by that
+// word alone. Redis may have answered an extend that is under way before the lease was taken, so the
 // lease is extended once more after that. The caller holds l.mu.
 func (l *Lease) recheck() []lock.Event {
 	switch {
 	case l.state > inJeopardy:
 		return nil
 	case !l.renews():
-		return []lock.Event{l.losing(lock.Loss{Reason: lock.ReasonForced, Note: l.keeper.forced(l.owner)})}
+		return []lock.Event{l.losing(l.lossByForce())}
 	}
 	now := l.keeper.Now()
 	l.forced, l.doubted = true, l.pending
 	l.extendAfter = now.Since(l.sentAt)
 	l.reschedule(now)
 	return nil
+}
+
+// lossByForce is the loss of a lease that a message says was taken by force.
+func (l *Lease) lossByForce() lock.Loss {
+	return lock.Loss{Reason: lock.ReasonForced, Note: l.keeper.forced(l.owner)}
 }
 
 // losing marks the lease as lost, cancels its context and returns the event to tell. The caller

@@ -93,6 +93,7 @@ func (n *nest) follow(next *Lease) {
 	next.outlasts = next.outlasts || old.outlasts || longer
 	next.resent, next.ticket, old.resent = old.resent, old.ticket, false
 	next.forced, next.doubted, next.wish, next.longest = old.forced, old.doubted, old.wish, old.longest
+	old.forced, old.doubted = false, false
 	k.mu.Lock()
 	k.byOwner[next.owner] = next
 	if !next.named {

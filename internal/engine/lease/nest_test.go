@@ -306,6 +306,64 @@ func TestMaxHoldAfterAnExtendOfAnother(t *testing.T) {
 	})
 }
 
+// TestForcedWhenNoMoreExtendTells: a message says that the lock was taken by force. Before an extend finds out
+// whether that is so, the lease has reached its MaxHold. It is lost by that word, and not held for the rest of
+// its time beside the new holder.
+func TestForcedWhenNoMoreExtendTells(t *testing.T) {
+	terms := lock.Terms{TTL: time.Minute, Renews: true, MaxHold: 3 * time.Minute}
+	for name, c := range map[string]struct {
+		before time.Duration // of the extend, from the beginning
+		inner  bool          // it is for an inner entry, which leaves
+	}{
+		"an extend that was answered before": {3*time.Minute - time.Second, false},
+		"an extend for another entry":        {3*time.Minute + 10*time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				outer := h.entered(t, 1, terms)[0]
+				by := outer
+				time.Sleep(2*time.Minute + 55*time.Second)
+				if c.inner {
+					by = h.enters(t.Context(), t, outer, 2)
+				}
+				time.Sleep(c.before - 2*time.Minute - 55*time.Second)
+				answered := make(chan struct{})
+				h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+					<-answered
+					return answers.Yes(ctx, verb, call)
+				})
+				go func() { _ = by.Extend(context.Background()) }()
+				synctest.Wait()
+				h.Revoked(outer.Owner(), "")
+				if c.inner {
+					check.OK(t, "Release", by.Release(t.Context()))
+				}
+				time.Sleep(2 * time.Second)
+				close(answered)
+				time.Sleep(time.Second)
+				lost := lostTest{}
+				check.That(t, outer.Context().Err() != nil && errors.As(outer.Err(), &lost) && lost.Reason == lock.ReasonForced,
+					"the lease is held for another %v: %v", outer.Remaining(), outer.Err())
+			})
+		})
+	}
+}
+
+// TestExtendAtTheEndOfMaxHold: it is answered when both entries have reached their MaxHold, and tells that it
+// has extended nothing.
+func TestExtendAtTheEndOfMaxHold(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		outer := h.entered(t, 1, lock.Terms{TTL: time.Minute, Renews: true, MaxHold: 3 * time.Minute})[0]
+		inner := h.enters(t.Context(), t, outer, 2)
+		time.Sleep(3*time.Minute - time.Millisecond)
+		before := inner.Deadline()
+		h.server.Now(slowly)
+		err := inner.Extend(t.Context())
+		check.Equal(t, inner.Deadline(), before, "the deadline")
+		check.Error(t, "Extend", err, fault.ErrMaxHold)
+	})
+}
+
 // TestDetachedEntryIsApart: Redis has an entry for a lease that goes on elsewhere, also if the lease
 // beside it is released at that time, or the request is sent twice.
 func TestDetachedEntryIsApart(t *testing.T) {

@@ -15,8 +15,8 @@ func (ln *Line) Granted(owner string, token int64, detail string) bool {
 }
 
 // LeaveAgain has a waiter that gave up lately, and at least so long ago, leave the line, and the lock, once
-// more: Redis has called it, since a request that was on its way put its ticket in line after all. It
-// reports whether there was such a waiter.
+// more: Redis has called it. The call crossed its release, or a request that was on its way put its ticket
+// in line after all. It reports whether there was such a waiter.
 //
 // It is tempting to give back every grant without a waiter. But a poll, or the acquire itself, may have
 // told this grant first, and then a lease is in use.

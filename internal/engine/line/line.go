@@ -42,6 +42,7 @@ type Needs struct {
 	Client    string // its id
 	Heartbeat time.Duration
 	LiveFor   time.Duration // for which a client is believed alive after each sign of life
+	Remembers time.Duration // for which a waiter that has left may be called
 	Now       clock.Clock
 	Closing   context.Context // nothing is asked once it is done
 	Spawn     func(f func())  // runs f on a goroutine that Close waits for

@@ -10,11 +10,11 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// canceled is an attempt that gave up while it waited.
+// canceled is a waiter that has left.
 type canceled struct {
 	ticket string
 	lock   *lock.Lock
-	at     time.Time // a request that it sent may arrive for LiveFor from then on
+	at     time.Time // a request that it sent may arrive for a while from then on
 }
 
 // lockID is a lock that is waited for. Two kinds under one name have two pollers; Redis refuses one
@@ -215,22 +215,29 @@ func (p *poller) noteLocked(outage error) {
 // in that moment, the release that takes it out gives the grant back; Granted gives back a grant that
 // is told later. It returns the place that the waiter had.
 func (ln *Line) Cancel(w *Waiter) (arrival int64) {
+	owner, ticket, arrival, answered := ln.markCanceled(w)
+	if answered {
+		ln.Undo.LeaveLine(w.lock, owner, ticket)
+	} else {
+		ln.Undo.Abandon(w.lock, owner, ticket)
+	}
+	return arrival
+}
+
+// markCanceled removes a waiter and remembers it. It returns the waiter's owner, ticket and place, and
+// whether Redis has answered all requests for that place.
+func (ln *Line) markCanceled(w *Waiter) (owner, ticket string, arrival int64, answered bool) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	answered := w.present && w.inLineLocked() && !w.resent
+	answered = w.present && w.inLineLocked() && !w.resent
 	ln.removeLocked(w)
 	w.gaveUp = true
 	ln.rememberLocked(w.lock, w.owner, w.ticket)
-	if answered {
-		ln.Undo.WithdrawAt(0, w.lock, w.owner, w.ticket)
-	} else {
-		ln.Undo.Abandon(w.lock, w.owner, w.ticket)
-	}
-	return w.arrival
+	return w.owner, w.ticket, w.arrival, answered
 }
 
-// Remember keeps in mind for a while a waiter over a quorum that gave up while a request of it had no
-// answer: a node may put its ticket in line after all.
+// Remember keeps in mind for a while a waiter over a quorum that has left, or has the latch, while a
+// request with its ticket had no answer: a node may put the ticket in line after all.
 func (ln *Line) Remember(l *lock.Lock, waiter, ticket string) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -261,7 +268,7 @@ func (f *forgetter) Due(now clock.Reading) {
 
 // forgetLocked forgets the waiters whose requests cannot arrive any more. The caller holds ln.mu.
 func (ln *Line) forgetLocked(now time.Time) {
-	for len(ln.order) > 0 && !now.Before(ln.canceled[ln.order[0]].at.Add(ln.LiveFor)) {
+	for len(ln.order) > 0 && !now.Before(ln.canceled[ln.order[0]].at.Add(ln.Remembers)) {
 		delete(ln.canceled, ln.order[0])
 		ln.order = ln.order[1:]
 	}
@@ -269,7 +276,7 @@ func (ln *Line) forgetLocked(now time.Time) {
 		ln.canceled, ln.order = make(map[string]canceled), nil
 		return
 	}
-	ln.Schedule.Advance(&ln.forget, ln.canceled[ln.order[0]].at.Add(ln.LiveFor))
+	ln.Schedule.Advance(&ln.forget, ln.canceled[ln.order[0]].at.Add(ln.Remembers))
 }
 
 // wasCanceled returns the waiter of this owner that gave up lately. Its lock is nil if there is

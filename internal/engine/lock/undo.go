@@ -16,10 +16,10 @@ const LineTTL = time.Hour
 // behind: see package internal/link/cleanup. An unused owner may be inside, in line, or on
 // its way in a request that got no answer. What is called for it:
 //
-//	an acquisition ends without a lease           Abandon
+//	an acquisition ends without a lease           Abandon; LeaveLine if all its requests were answered
 //	a node of a quorum: a request got no answer   AbandonAt
 //	                    all were answered         LeaveAt; WithdrawAt for the ticket
-//	a grant comes after its waiter gave up        Abandon, by line/grants.go
+//	a waiter is called after it gave up           Abandon, by line/grants.go
 //	a lease: its release got no answer            Lease.undoLocked, which keeps a job's run
 //	         at a node of a quorum                Lease.undoLateLocked, or undoAtLocked if all were answered
 //	         a request got no answer              MarkResent and MarkLateAt, which undo it at its end
@@ -37,6 +37,11 @@ func (u *Undo) Abandon(l *Lock, owner, ticket string) {
 	for node := range u.Nodes {
 		u.AbandonAt(node, l, owner, ticket)
 	}
+}
+
+// LeaveLine is Abandon for a waiter in the line of one server that has answered all its requests.
+func (u *Undo) LeaveLine(l *Lock, owner, ticket string) {
+	u.Queue.AddWaiter(0, l.Release(owner, ticket, false, u.Sharded()), max(u.until(l), LineTTL))
 }
 
 // AbandonAt is Abandon at one node of a quorum.

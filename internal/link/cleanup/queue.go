@@ -18,7 +18,6 @@ const (
 	maxBatch  = 256     // releases in one pipeline
 	maxQueued = 1 << 16 // releases of an outage; those to be sent next are forgotten
 	slower    = 3       // how often the pause doubles at most
-	enough    = 3       // how often in a row Redis must say that an owner is not inside
 )
 
 var seed = maphash.MakeSeed()
@@ -29,7 +28,7 @@ type Queue struct {
 	nodes    []conn.Conn
 	schedule *schedule.Schedule
 	now      clock.Clock
-	pause    time.Duration // how long a request may take, and about the time between two looks
+	pause    time.Duration // how long a request may take, and about the time between two looks but the last
 	entry    schedule.Entry
 	running  sync.WaitGroup // flushes; none begins once the schedule has stopped
 
@@ -45,9 +44,9 @@ type release struct {
 	next   time.Time // not sent again before
 	until  time.Time // the owner is gone by itself by then
 	absent int       // how often in a row Redis said that the owner was not inside
-	copies bool      // a request of the owner got no answer, and a copy of it may arrive late
-	sum    uint64    // of the node and the call, if copies
-	once   bool      // any answer is enough
+	enough int       // how often it must say so
+	ends   bool      // it is also done when Redis said that the owner was inside
+	sum    uint64    // of the node and the call, unless it ends so
 	late   int       // how often in a row its node answered nothing in time
 	done   func()    // is called when it is not sent any more; nil for most
 }
@@ -62,31 +61,46 @@ func New(
 	return q
 }
 
+// How often Redis must say in a row that an owner is not inside.
+const (
+	ifLate     = 3 // if a request of it got no answer: a copy may arrive late, or very late
+	ifAnswered = 2 // else: a server may take over that does not know of the first release
+)
+
 // Add has a release sent to a node after that time, and again until Redis has said three times in a
 // row that the owner is not inside. It is not sent any more once keep has passed after that, when the
 // owner is gone by itself. One that is queued already is sent at the earlier of both times, and for as
 // long as the longer of both.
 func (q *Queue) Add(node int, call conn.Call, after, keep time.Duration) {
+	q.addSummed(node, call, ifLate, after, keep)
+}
+
+// AddWaiter is Add for a waiter whose requests were all answered: Redis has to say so twice.
+func (q *Queue) AddWaiter(node int, call conn.Call, keep time.Duration) {
+	q.addSummed(node, call, ifAnswered, 0, keep)
+}
+
+func (q *Queue) addSummed(node int, call conn.Call, enough int, after, keep time.Duration) {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	_ = h.WriteByte(byte(node))
 	for _, s := range call.Args {
 		_, _ = h.WriteString(s)
 	}
-	q.add(&release{node: node, call: call, copies: true, sum: h.Sum64()}, after, keep)
+	q.add(&release{node: node, call: call, enough: enough, sum: h.Sum64()}, after, keep)
 }
 
 // AddAnswered is Add for an owner whose requests were all answered, so that none can arrive late.
 // It ends as well when Redis has said that the owner was inside. done, if it is not nil, is called when
 // the release is not sent any more; it must not use the queue.
 func (q *Queue) AddAnswered(node int, call conn.Call, keep time.Duration, done func()) {
-	q.add(&release{node: node, call: call, done: done}, 0, keep)
+	q.add(&release{node: node, call: call, enough: ifAnswered, ends: true, done: done}, 0, keep)
 }
 
 // AddOnce is Add for a ticket whose requests were all answered, or for an adoption that a node of a quorum
 // may have missed: any answer is the last one needed.
 func (q *Queue) AddOnce(node int, call conn.Call, keep time.Duration) {
-	q.add(&release{node: node, call: call, once: true}, 0, keep)
+	q.add(&release{node: node, call: call, enough: 1, ends: true}, 0, keep)
 }
 
 func (q *Queue) add(r *release, after, keep time.Duration) {
@@ -102,7 +116,7 @@ func (q *Queue) add(r *release, after, keep time.Duration) {
 // in again and again: it stays one. The caller holds q.mu.
 func (q *Queue) addLocked(more ...*release) {
 	for _, r := range more {
-		if r.copies {
+		if !r.ends {
 			if old := q.added[r.sum]; old != nil && old.same(r) {
 				old.join(r)
 				continue
@@ -141,7 +155,7 @@ func (r *release) join(o *release) {
 	if o.until.After(r.until) {
 		r.until = o.until
 	}
-	r.absent = 0
+	r.absent, r.enough = 0, max(r.enough, o.enough)
 }
 
 // Len returns how many releases are queued, due or not.
@@ -223,7 +237,7 @@ func (q *Queue) byPlace(list []*release) map[place][]*release {
 // Those that it has to look at again are queued for a while later, however many are added until then:
 // the request that is to be undone takes that while to arrive. It grows while the node takes requests
 // and is late with all answers: the releases of many clients could keep it from catching up. It is
-// longest before the last look, which finds a request that the network held back for long.
+// longest before the third look, which finds a request that the network held back for long.
 func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []*release, size int) {
 	var again, rest []*release
 	silent, late := false, false
@@ -249,7 +263,7 @@ func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []*release,
 	next := now.Add(pause << slower)
 	for _, r := range again {
 		doubled := min(times, slower)
-		if r.absent == enough-1 {
+		if r.absent == ifLate-1 {
 			doubled = slower
 		}
 		r.next, r.late = now.Add(pause<<doubled), times
@@ -306,9 +320,9 @@ func (r *release) settle(result conn.Result) (done bool) {
 		return retry.WrongType(result.Err)
 	case script.Inside(result.Reply):
 		r.absent = 0
-		return !r.copies
+		return r.ends
 	default:
 		r.absent++
 	}
-	return r.once || r.absent == enough
+	return r.absent == r.enough
 }

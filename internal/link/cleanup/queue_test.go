@@ -144,6 +144,22 @@ func TestAnsweredOwnerIsReleasedOnce(t *testing.T) {
 	}, n)
 }
 
+// TestAnsweredOwnerThatIsNotThere: it is looked for twice, and not a third time after long: done is not
+// called before that.
+func TestAnsweredOwnerThatIsNotThere(t *testing.T) {
+	n := &node{answer: answers()}
+	start(t, func(t *testing.T, q *Queue) {
+		var done atomic.Bool
+		q.AddAnswered(0, call("owner"), keep, func() { done.Store(true) })
+		q.AddWaiter(0, call("waiter"), keep)
+		time.Sleep(2 * pause)
+		check.Equal(t, len(n.sent()), 4, "releases")
+		check.That(t, done.Load(), "it is still to be looked for")
+		time.Sleep(20 * pause)
+		check.Equal(t, len(n.sent()), 4, "releases")
+	}, n)
+}
+
 // TestAnsweredTicketIsReleasedOnce: Redis says of a ticket that its owner was not inside.
 func TestAnsweredTicketIsReleasedOnce(t *testing.T) {
 	n := &node{answer: answers(refused("MISCONF Errors writing to the AOF file"), absent())}

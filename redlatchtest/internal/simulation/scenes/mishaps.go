@@ -140,7 +140,7 @@ func strays(a *player) {
 	k := kinds[a.Random.IntN(len(kinds))]
 	p := a.meets(patient)
 	defer func() { _ = p.Close() }()
-	// A client looks twice for what may still arrive, a third of RequestTimeout apart, about.
+	// A client looks for what may still arrive, for the second time after a third of RequestTimeout, about.
 	late := sent/3 + 10*time.Millisecond + a.UpTo(sent/6)
 	ctx, cancel := context.WithTimeout(a.Ctx, 10*time.Second)
 	defer cancel()

@@ -144,7 +144,7 @@ func recalled(a *player) {
 	p.spare()
 	a.Rest(3 * sent)
 	n = sends() - n
-	a.Wantf(n <= 3, "%d releases of one lease are sent after an outage", n)
+	a.Wantf(n <= 2, "%d releases of one lease are sent after an outage", n)
 	a.wantFreeNow(k)
 }
 
