@@ -321,7 +321,7 @@ func TestForcedWhenNoMoreExtendTells(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(t *testing.T, h *house) {
 				outer := h.entered(t, 1, terms)[0]
-				by := outer
+				by, work := outer, outer.Context().Done()
 				time.Sleep(2*time.Minute + 55*time.Second)
 				if c.inner {
 					by = h.enters(t.Context(), t, outer, 2)
@@ -340,9 +340,9 @@ func TestForcedWhenNoMoreExtendTells(t *testing.T) {
 				}
 				time.Sleep(2 * time.Second)
 				close(answered)
-				time.Sleep(time.Second)
+				<-work // at once
 				lost := lostTest{}
-				check.That(t, outer.Context().Err() != nil && errors.As(outer.Err(), &lost) && lost.Reason == lock.ReasonForced,
+				check.That(t, time.Since(outer.acquired.Time()) < c.before+3*time.Second && errors.As(outer.Err(), &lost) && lost.Reason == lock.ReasonForced,
 					"the lease is held for another %v: %v", outer.Remaining(), outer.Err())
 			})
 		})
