@@ -411,6 +411,80 @@ func TestQuorumTicketThatComesLate(t *testing.T) {
 	})
 }
 
+// TestQuorumForceThatIsSlow: the operator's request reaches one node after the other, and the last not at all.
+// The holder hears of it at once, and asks all nodes: a majority still says that the lease is there. It must
+// not be taken in again where it has been taken away.
+func TestQuorumForceThatIsSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, conns := memory.Nodes(t, 3)
+		holder := wire.WrapQuorum(t, conns, redlatch.Options{})
+		first := locktest.Lock(t, holder.Mutex("first"))
+		time.AfterFunc(time.Second, func() { _ = first.Release(context.Background()) })
+		waited := help.GoLock(t.Context(), holder.Mutex("first"))
+		locktest.Release(t, help.Await(t, waited))
+		held := locktest.Lock(t, holder.Mutex("a"))
+		time.Sleep(time.Second) // the client listens
+		slow := wire.Through{Conn: conns[1], Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
+			if wire.Runs(calls, "force") {
+				time.Sleep(300 * time.Millisecond)
+			}
+			return conns[1].Eval(ctx, calls...)
+		}}
+		cutOff := &wire.Lossy{Conn: conns[2]}
+		cutOff.Harm(wire.Unsent, wire.Every)
+		operator := wire.WrapQuorum(t, []conn.Conn{conns[0], slow, cutOff}, redlatch.Options{})
+		check.OK(t, "ForceRelease", check.ErrorOf(operator.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
+		time.Sleep(time.Second)
+		check.That(t, !held.Held(), "the lease that an operator has released is held for another %v", held.Remaining())
+	})
+}
+
+// TestQuorumGrantThatHasRunOut: a majority lets the owner in, and is slow to say so. The grant is extended,
+// since little is left of it, and runs out meanwhile. Another client has the lock and leaves. Then the vote
+// of the last node arrives, and with that a majority says that the owner is inside. Its token would be
+// smaller than that of the other.
+func TestQuorumGrantThatHasRunOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 3 * time.Second
+		_, conns := memory.Nodes(t, 3)
+		o := redlatch.Options{RequestTimeout: 3 * time.Second, Lock: redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}}
+		other := wire.WrapQuorum(t, conns, o)
+		locktest.Release(t, check.Value(other.Mutex("a").TryLock(t.Context())).OK(t)) // the nodes vote
+		time.Sleep(time.Minute)
+		begun := time.Now()
+		until := func(d time.Duration) { time.Sleep(time.Until(begun.Add(d))) }
+		var votes [3]atomic.Int64
+		over := make([]conn.Conn, len(conns))
+		for i, c := range conns {
+			over[i] = wire.Through{Conn: c, Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
+				switch vote := wire.Runs(calls, " vote") && votes[i].Add(1) == 1; {
+				case vote && i == 2:
+					until(ttl + 100*time.Millisecond)
+					return c.Eval(context.WithoutCancel(ctx), calls...)
+				case vote:
+					defer time.Sleep(ttl / 6)
+				case wire.Runs(calls, " confirm") && i == 0:
+					<-ctx.Done()
+					return wire.Failing(len(calls), ctx.Err())
+				case wire.Runs(calls, " confirm") && i == 2:
+					until(ttl + 200*time.Millisecond)
+				}
+				return c.Eval(ctx, calls...)
+			}}
+		}
+		result := help.GoLock(t.Context(), wire.WrapQuorum(t, over, o).Mutex("a"))
+		until(ttl + 10*time.Millisecond)
+		second := check.Value(other.Mutex("a").TryLock(t.Context())).OK(t)
+		token := second.Token()
+		locktest.Release(t, second)
+		got := help.Await(t, result)
+		check.That(t, got.Token() > token, "the token is %d after %d", got.Token(), token)
+		locktest.Release(t, got)
+	})
+}
+
 // TestQuorumVoteForAnotherSlot: the nodes offer several slots, so that all are asked again for one
 // of them. The first request to the last node arrives when the lease is over.
 func TestQuorumVoteForAnotherSlot(t *testing.T) {

@@ -100,9 +100,11 @@ func (a *attempt) extendGrant(ctx context.Context, g *lock.Grant) error {
 }
 
 // mayBeAnother reports whether the owner that Redis has just found inside may have been out since the
-// grant, and in again with another token: the grant has run out, and a late copy of the acquisition
-// came after that.
-func (a *attempt) mayBeAnother(g *lock.Grant) bool { return g.Resent && g.Left(a.by.Now()) <= 0 }
+// grant, and in again with another token: the grant has run out, and a late copy of the acquisition, or
+// the late vote of a node, came after that.
+func (a *attempt) mayBeAnother(g *lock.Grant) bool {
+	return (g.Resent || a.by.Quorum != nil) && g.Left(a.by.Now()) <= 0
+}
 
 // returnGrant has a grant that did not become a lease released in the background.
 func (a *attempt) returnGrant(g lock.Grant) {

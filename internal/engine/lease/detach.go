@@ -34,9 +34,12 @@ func (l *Lease) Detach(ctx context.Context) error {
 		l.sayUsed(bounded)
 		cancel()
 	}
+	if l.doubtful() { // since the extend was sent
+		err = l.Extend(ctx)
+	}
 	l.mu.Lock()
 	_, events := l.left()
-	err = l.err
+	err = cmp.Or(l.err, err)
 	if err == nil { // else it ended in this moment
 		events = append(events, l.detaching(left))
 	} else if left.owner != "" {
@@ -44,6 +47,13 @@ func (l *Lease) Detach(ctx context.Context) error {
 	}
 	l.unlock(events...)
 	return err
+}
+
+// doubtful reports whether a message said that the lock was taken by force, and no extend has found out yet.
+func (l *Lease) doubtful() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leading().forced
 }
 
 // undoHeir releases in the background what was entered for another process. The caller holds l.mu,

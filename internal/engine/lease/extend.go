@@ -44,7 +44,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 		return cmp.Or(l.Err(), l.failed("extend", over))
 	}
 	if l.Held() && l.overdue() {
-		return fmt.Errorf("redlatch: extend %q: %w", l.lock.Name, fault.ErrMaxHold)
+		return l.refusedByMaxHold()
 	}
 	since := l.keeper.Now()
 	left, err := l.beginExtend(ctx, since)
@@ -57,6 +57,9 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 			l.dropExtend()
 		}
 	}()
+	if l.overdue() { // while it waited for another extend
+		return l.refusedByMaxHold()
+	}
 	ttl := l.lengthen(d)
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
@@ -77,7 +80,12 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	return l.Err() // the machine may have been suspended after Redis answered
 }
 
-// dropExtend ends an extend whose request panicked, and which may have been sent.
+func (l *Lease) refusedByMaxHold() error {
+	return fmt.Errorf("redlatch: extend %q: %w", l.lock.Name, fault.ErrMaxHold)
+}
+
+// dropExtend ends an extend whose request panicked, and which may have been sent, or which came too late to be
+// sent.
 func (l *Lease) dropExtend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +207,11 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 	case err == nil && script.Done(reply) && l != by && l.overdueLocked(): // it was for another entry, and prolongs none
 		l.outlasts = true
 		l.reschedule(now)
-		return nil, fmt.Errorf("redlatch: extend %q: %w", l.lock.Name, fault.ErrMaxHold)
+		return nil, l.refusedByMaxHold()
+	case err == nil && script.Done(reply) && (l.resent || l.keeper.Quorum) && l.validity() <= now.Since(l.sentAt):
+		// It is tempting to believe that the owner is inside. But the lease had run out: another owner may
+		// have been inside, and a late copy of the acquisition, or a late vote, have let this one in again.
+		return []lock.Event{l.losing(lock.Loss{Reason: l.whyExpired()})}, l.err
 	case err == nil && script.Done(reply):
 		soon, slack := l.extendAt(now).Sub(now.Time()), l.slack()
 		l.confirm(by, sent, ttl)

@@ -33,6 +33,7 @@ type Lease struct {
 	nest        *nest // of an entry of a reentrant mutex; else nil
 	state       state
 	forced      bool           // its client was told that it was taken by force
+	forcedAt    *clock.Reading // when it was told last; nil if it never was
 	doubted     bool           // it was told so while an extend was under way
 	unsure      bool           // a release got no answer, and may have taken place
 	resent      bool           // see lock.Grant
@@ -210,10 +211,15 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []lock.Eve
 	if l.state > inJeopardy {
 		return 0, nil
 	}
-	left = l.validity() - now.Since(l.sentAt)
-	if l.forced && l.leading() == l && !l.renews() { // it has reached its MaxHold since recheck
-		return 0, []lock.Event{l.losing(l.lossByForce())}
+	if lead := l.leading(); lead.forced && !lead.renews() { // it has reached its MaxHold since recheck
+		lost := lead.losing(lead.lossByForce())
+		if lead == l {
+			return 0, []lock.Event{lost}
+		}
+		l.nest.tell(lead, lost)
+		return 0, nil
 	}
+	left = l.validity() - now.Since(l.sentAt)
 	if left > 0 {
 		return left, nil
 	}
@@ -324,11 +330,22 @@ func (l *Lease) long() bool { return max(l.ttl, l.longest) > l.lock.TTL }
 // reschedule puts the lease on the schedule for what comes next. The caller holds l.mu.
 func (l *Lease) reschedule(now clock.Reading) {
 	at, slack := l.deadline().Add(-l.asleep(now)), time.Duration(0)
-	if !l.pending && !l.waits && (l.renews() || l.forced && l.leads()) && l.extendAfter < l.validity() {
+	if !l.pending && !l.waits && l.renews() && l.extendAfter < l.validity() {
 		at, slack = l.extendAt(now), l.slack()
+	}
+	if l.forced && l.leads() && l.lock.MaxHold > 0 { // when leftAt knows that it is lost
+		at = earlier(at, now.Time().Add(l.lock.MaxHold-now.Since(l.acquired)))
 	}
 	l.scheduled = true
 	l.keeper.Schedule.Set(&l.entry, at, slack)
+}
+
+// earlier returns the earlier of two times.
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // extendAt returns when the watchdog should extend the lease, as things stand now. The caller holds
@@ -376,7 +393,7 @@ func (l *Lease) recheck() []lock.Event {
 		return []lock.Event{l.losing(l.lossByForce())}
 	}
 	now := l.keeper.Now()
-	l.forced, l.doubted = true, l.pending
+	l.forced, l.doubted, l.forcedAt = true, l.pending, &now
 	l.extendAfter = now.Since(l.sentAt)
 	l.reschedule(now)
 	return nil

@@ -168,7 +168,7 @@ func (l *Lease) loseOthers(why lock.Loss) {
 // was left when it was sent. The caller holds l.mu.
 func (l *Lease) extendOthers(by *Lease, sent clock.Reading, ttl, before time.Duration, now clock.Reading) {
 	for _, m := range l.others() {
-		if m.overdueLocked() {
+		if m != by && m.overdueLocked() {
 			m.reschedule(now) // for its deadline
 			continue
 		}

@@ -293,6 +293,7 @@ func TestMaxHoldAfterAnExtendOfAnother(t *testing.T) {
 		outer := h.entered(t, 1, lock.Terms{TTL: time.Minute, Renews: true, MaxHold: 3 * time.Minute})[0]
 		time.Sleep(2*time.Minute + 55*time.Second)
 		inner := h.enters(t.Context(), t, outer, 2)
+		check.OK(t, "Extend", inner.Extend(t.Context())) // of both, and no other before long
 		time.Sleep(10 * time.Second)
 		before := outer.Deadline()
 		h.server.Now(slowly)
@@ -314,9 +315,11 @@ func TestForcedWhenNoMoreExtendTells(t *testing.T) {
 	for name, c := range map[string]struct {
 		before time.Duration // of the extend, from the beginning
 		inner  bool          // it is for an inner entry, which leaves
+		silent bool          // it gets no answer
 	}{
-		"an extend that was answered before": {3*time.Minute - time.Second, false},
-		"an extend for another entry":        {3*time.Minute + 10*time.Second, true},
+		"an extend that was answered before": {before: 3*time.Minute - time.Second},
+		"an extend without an answer":        {before: 3*time.Minute - time.Second, silent: true},
+		"an extend for another entry":        {before: 3*time.Minute + 10*time.Second, inner: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(t *testing.T, h *house) {
@@ -339,11 +342,107 @@ func TestForcedWhenNoMoreExtendTells(t *testing.T) {
 					check.OK(t, "Release", by.Release(t.Context()))
 				}
 				time.Sleep(2 * time.Second)
-				close(answered)
+				if !c.silent {
+					close(answered)
+				}
 				<-work // at once
+				if c.silent {
+					close(answered)
+				}
 				lost := lostTest{}
 				check.That(t, time.Since(outer.acquired.Time()) < c.before+3*time.Second && errors.As(outer.Err(), &lost) && lost.Reason == lock.ReasonForced,
 					"the lease is held for another %v: %v", outer.Remaining(), outer.Err())
+			})
+		})
+	}
+}
+
+// TestForcedBesideAnOverdueLead: two entries have reached their MaxHold since a message said that the lock was
+// taken by force. Neither is held, whichever is asked.
+func TestForcedBesideAnOverdueLead(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		all := h.entered(t, 2, lock.Terms{TTL: time.Minute, Renews: true, MaxHold: 3 * time.Minute})
+		time.Sleep(3*time.Minute - time.Millisecond)
+		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			h.Revoked(all[0].owner, "")
+			h.slept.Store(int64(time.Second)) // no timer has seen the end
+			check.That(t, !all[1].Held() && !all[0].Held(), "an entry is held: %v, %v", all[0].Err(), all[1].Err())
+			return answers.Yes(ctx, verb, call)
+		})
+		check.That(t, all[0].Extend(t.Context()) != nil, "it was extended")
+		check.Equal(t, h.ends(lock.Lost), "1 2", "told as lost")
+	})
+}
+
+// TestExtendOfAnEntryInBetween: it is answered when the entry has reached its MaxHold, and one that has not leads
+// by then. What was asked for in time counts.
+func TestExtendOfAnEntryInBetween(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		all := h.entered(t, 2, lock.Terms{TTL: time.Minute, Renews: true, MaxHold: 3 * time.Minute})
+		time.Sleep(2 * time.Minute)
+		h.enters(t.Context(), t, all[1], 3)
+		time.Sleep(time.Minute - time.Millisecond)
+		before := all[1].Deadline()
+		h.server.Now(slowly)
+		check.OK(t, "Extend", all[1].Extend(t.Context()))
+		check.That(t, all[1].Deadline().After(before), "Extend succeeded, and the deadline stays")
+	})
+}
+
+// TestExtendThatWaitsPastMaxHold: it waits for another extend, and has not been sent when the lease reaches its
+// MaxHold.
+func TestExtendThatWaitsPastMaxHold(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", lock.Terms{TTL: time.Minute, Renews: true, MaxHold: 3 * time.Minute})
+		time.Sleep(3*time.Minute - 50*time.Millisecond)
+		h.server.Now(slowly)
+		first := make(chan error)
+		go func() { first <- l.Extend(t.Context()) }()
+		synctest.Wait()
+		before := h.server.Count("renew")
+		check.Error(t, "Extend", l.Extend(t.Context()), fault.ErrMaxHold)
+		check.OK(t, "Extend before it", <-first)
+		check.Equal(t, h.server.Count("renew"), before, "extends, of which the second was sent too late")
+	})
+}
+
+// TestDetachOfALeaseThatIsTaken: the lock is taken by force when Redis has done the extend of Detach. The text
+// would be of no use, and the loss is told.
+func TestDetachOfALeaseThatIsTaken(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		time.Sleep(time.Second)
+		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			if h.Revoked(l.owner, ""); h.server.Count("renew") > 1 {
+				return gone("", "8")(ctx, verb, call)
+			}
+			return answers.Yes(ctx, verb, call)
+		})
+		err, lost := l.Detach(t.Context()), lostTest{}
+		check.That(t, errors.As(err, &lost) && lost.Reason == lock.ReasonForced, "Detach = %v", err)
+		check.Equal(t, h.ends(lock.Lost), "1", "told as lost")
+	})
+}
+
+// TestExtendThatComesBackTooLate: the machine sleeps past the deadline while an extend is under way. Another
+// owner may have been inside since, and a late copy of the acquisition, or a late vote, may have brought this one
+// in again, with another token.
+func TestExtendThatComesBackTooLate(t *testing.T) {
+	for name, quorum := range map[string]bool{"acquired by two requests": false, "over a quorum": true} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				h.Quorum = quorum
+				l := h.begin(t, "a", lock.Terms{TTL: time.Minute})
+				if !quorum {
+					l.MarkResent()
+				}
+				time.Sleep(58 * time.Second)
+				h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+					h.slept.Store(int64(5 * time.Second))
+					return answers.Yes(ctx, verb, call)
+				})
+				err, lost := l.Extend(t.Context()), lostTest{}
+				check.That(t, errors.As(err, &lost) && !l.Held(), "Extend = %v, and %v are left", err, l.Remaining())
 			})
 		})
 	}

@@ -92,8 +92,11 @@ func (l *Lease) heedRelease(call conn.Call) func(node int, said conn.Result) {
 // said is held. First it asks how far the node has counted. It is tempting to use what the node
 // said to the extend. But it counts on with each slot that it gives, and of slots that were
 // extended together it would give the first and no other.
+//
+// It is tempting to mend at once what an operator's force has taken away. But that reaches the nodes one
+// after the other: the first would have the lease again before the second has heard of it.
 func (l *Lease) mend(node int) {
-	if !l.Held() {
+	if !l.Held() || l.forcedLately() {
 		return
 	}
 	k, on := l.keeper, l.lock
@@ -126,6 +129,14 @@ func (l *Lease) mend(node int) {
 	case on.Kind.Name == script.SlotPool.Name && k.Now().Since(l.acquired) < swapped:
 		l.LackVotes()
 	}
+}
+
+// forcedLately reports whether a message has said within the time of two requests that the lock was taken by
+// force.
+func (l *Lease) forcedLately() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.forcedAt != nil && l.keeper.Now().Since(*l.forcedAt) < 2*l.keeper.Timeout
 }
 
 // swapped is for how long the holder of a fresh slot asks such a node again and again. A node that got

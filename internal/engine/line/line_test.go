@@ -144,6 +144,10 @@ func TestPlaceIsAskedForAgain(t *testing.T) {
 		if asked := s.Asked("acquire"); len(asked) != 1 || g.Owner == first || g.Token != 7 {
 			t.Errorf("%d requests for the place, granted to %q with %d, want one, to a new owner", len(asked), g.Owner, g.Token)
 		}
+		ln.Granted(first, 9, "") // by a server that takes over, and has the old ticket
+		time.Sleep(time.Second)
+		released := s.Asked("release")
+		check.That(t, len(released) > 0 && released[0].Args[1] == first, "the grant of the old owner is not given back: %v", released)
 	})
 }
 

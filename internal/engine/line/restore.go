@@ -16,6 +16,7 @@ func (ln *Line) restoreLocked(w *Waiter) {
 		w.resent = false
 	}
 	delete(ln.byOwner, w.owner)
+	ln.rememberLocked(w.lock, w.owner, w.ticket) // another server may have it in line still
 	before := w.owner
 	w.owner = ln.Owner()
 	ln.Notes.Move(before, w.owner)

@@ -263,6 +263,9 @@ func (s *Subscription) run() {
 			s.settle.Do(func() { close(s.settled) })
 			return
 		}
+		if err != nil && !retry.Transient(err) { // the user may not: no waiter need wait for it
+			s.settle.Do(func() { close(s.settled) })
+		}
 		retry.Sleep(s.ctx, retry.Pause(min(n, 4))) // or it would be late where a failover takes a second
 	}
 }

@@ -197,6 +197,17 @@ func TestConnectIsBounded(t *testing.T) {
 	}
 }
 
+// TestConnectOfAUserWithoutTheRight: it costs no waiter a moment.
+func TestConnectOfAUserWithoutTheRight(t *testing.T) {
+	refuse := func(bool) error { return &conn.ReplyError{Text: "NOPERM No permissions to access a channel"} }
+	start(t, &server{refuse: refuse}, func(t *testing.T, l *Listener, _ *told) {
+		began := time.Now()
+		l.Connect(t.Context(), "a", "")
+		l.Connect(t.Context(), "b", "")
+		check.Equal(t, time.Since(began), 0, "it took")
+	})
+}
+
 // TestNamesOfACluster: each has a subscription of its own, up to a bound, until no waiter has
 // needed it for a while.
 func TestNamesOfACluster(t *testing.T) {
