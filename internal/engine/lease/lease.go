@@ -33,7 +33,7 @@ type Lease struct {
 	nest        *nest // of an entry of a reentrant mutex; else nil
 	state       state
 	forced      bool           // its client was told that it was taken by force
-	forcedAt    *clock.Reading // when it was told last; nil if it never was
+	forcedAt    *clock.Reading // when a message last named the process that took it; nil if none has
 	doubted     bool           // it was told so while an extend was under way
 	unsure      bool           // a release got no answer, and may have taken place
 	resent      bool           // see lock.Grant
@@ -393,7 +393,10 @@ func (l *Lease) recheck() []lock.Event {
 		return []lock.Event{l.losing(l.lossByForce())}
 	}
 	now := l.keeper.Now()
-	l.forced, l.doubted, l.forcedAt = true, l.pending, &now
+	l.forced, l.doubted = true, l.pending
+	if l.keeper.forced(l.owner) != "" {
+		l.forcedAt = &now
+	}
 	l.extendAfter = now.Since(l.sentAt)
 	l.reschedule(now)
 	return nil

@@ -131,8 +131,8 @@ func (l *Lease) mend(node int) {
 	}
 }
 
-// forcedLately reports whether a message has said within the time of two requests that the lock was taken by
-// force.
+// forcedLately reports whether a message has said within the time of two requests by which process the lock
+// was taken by force.
 func (l *Lease) forcedLately() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
