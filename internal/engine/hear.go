@@ -50,7 +50,7 @@ func (e *Engine) hear(text string) {
 		e.Counts.hear(m.Key, m.Token)
 	case script.MessageFree:
 		if !e.tries.Wake(m.Owner) { // as a rule it has just left, and its release is on its way
-			e.Line.LeaveAgain(m.Owner, e.RequestTimeout/3)
+			e.Line.LeaveAgain(m.Owner, e.RequestTimeout/5)
 		}
 	}
 }

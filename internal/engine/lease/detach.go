@@ -34,16 +34,22 @@ func (l *Lease) Detach(ctx context.Context) error {
 		l.sayUsed(bounded)
 		cancel()
 	}
+	parted := false
+	defer func() {
+		if !parted && left.owner != "" { // also if the hook has panicked
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.undoHeir(left.owner, max(l.lock.TTL, l.longest))
+		}
+	}()
 	if l.doubtful() { // since the extend was sent
 		err = l.Extend(ctx)
 	}
 	l.mu.Lock()
 	_, events := l.left()
 	err = cmp.Or(l.err, err)
-	if err == nil { // else it ended in this moment
+	if parted = err == nil; parted { // else it ended in this moment
 		events = append(events, l.detaching(left))
-	} else if left.owner != "" {
-		l.undoHeir(left.owner, max(l.lock.TTL, l.longest))
 	}
 	l.unlock(events...)
 	return err

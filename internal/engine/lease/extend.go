@@ -208,9 +208,10 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 		l.outlasts = true
 		l.reschedule(now)
 		return nil, l.refusedByMaxHold()
-	case err == nil && script.Done(reply) && (l.resent || l.keeper.Quorum) && l.validity() <= now.Since(l.sentAt):
+	case err == nil && script.Done(reply) && (l.resent || l.keeper.Quorum) && l.overAt(now) && by.overAt(now):
 		// It is tempting to believe that the owner is inside. But the lease had run out: another owner may
 		// have been inside, and a late copy of the acquisition, or a late vote, have let this one in again.
+		l.outlasts = true
 		return []lock.Event{l.losing(lock.Loss{Reason: l.whyExpired()})}, l.err
 	case err == nil && script.Done(reply):
 		soon, slack := l.extendAt(now).Sub(now.Time()), l.slack()

@@ -219,8 +219,7 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []lock.Eve
 		l.nest.tell(lead, lost)
 		return 0, nil
 	}
-	left = l.validity() - now.Since(l.sentAt)
-	if left > 0 {
+	if left = l.validity() - now.Since(l.sentAt); left > 0 {
 		return left, nil
 	}
 	events = []lock.Event{l.losing(lock.Loss{Reason: l.whyExpired()})}
@@ -319,6 +318,9 @@ func (l *Lease) confirm(by *Lease, sent clock.Reading, ttl time.Duration) {
 	}
 	l.sentAt, l.ttl = sent, ttl
 }
+
+// overAt reports whether the deadline has passed by then. The caller holds l.mu.
+func (l *Lease) overAt(now clock.Reading) bool { return l.validity() <= now.Since(l.sentAt) }
 
 // leftInRedis returns for how long Redis keeps the lease, at least. The caller holds l.mu.
 func (l *Lease) leftInRedis() time.Duration { return l.ttl - l.keeper.Now().Since(l.sentAt) }

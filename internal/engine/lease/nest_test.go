@@ -317,9 +317,9 @@ func TestForcedWhenNoMoreExtendTells(t *testing.T) {
 		inner  bool          // it is for an inner entry, which leaves
 		silent bool          // it gets no answer
 	}{
-		"an extend that was answered before": {before: 3*time.Minute - time.Second},
-		"an extend without an answer":        {before: 3*time.Minute - time.Second, silent: true},
-		"an extend for another entry":        {before: 3*time.Minute + 10*time.Second, inner: true},
+		"an extend that is answered after": {before: 3*time.Minute - time.Second},
+		"an extend without an answer":      {before: 3*time.Minute - time.Second, silent: true},
+		"an extend for another entry":      {before: 3*time.Minute + 10*time.Second, inner: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(t *testing.T, h *house) {
@@ -443,9 +443,28 @@ func TestExtendThatComesBackTooLate(t *testing.T) {
 				})
 				err, lost := l.Extend(t.Context()), lostTest{}
 				check.That(t, errors.As(err, &lost) && !l.Held(), "Extend = %v, and %v are left", err, l.Remaining())
+				time.Sleep(10 * time.Second)
+				check.That(t, h.server.Count("release") > 0, "nothing releases what Redis has extended")
 			})
 		})
 	}
+}
+
+// TestExtendOfALongEntryBesideOneThatEnds: the lead has run out when an extend for an entry that lasts longer is
+// answered. The owner was inside all the time.
+func TestExtendOfALongEntryBesideOneThatEnds(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		all := h.entered(t, 2, lock.Terms{TTL: time.Minute})
+		all[0].MarkResent()
+		check.OK(t, "ExtendTo", all[1].ExtendTo(t.Context(), 10*time.Minute))
+		time.Sleep(58 * time.Second)
+		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			h.slept.Store(int64(5 * time.Second))
+			return answers.Yes(ctx, verb, call)
+		})
+		check.OK(t, "Extend", all[1].Extend(t.Context()))
+		check.That(t, all[1].Held(), "the entry is lost: %v", all[1].Err())
+	})
 }
 
 // TestExtendAtTheEndOfMaxHold: it is answered when both entries have reached their MaxHold, and tells that it

@@ -104,7 +104,7 @@ func (l *Lease) mend(node int) {
 	defer cancel()
 	to := k.Asker.Nodes()[node]
 	said := to.Eval(ctx, on.Kind.Renew(on.Keys, l.owner, on.TTL, l.detail))[0]
-	if said.Err != nil || script.Done(said.Reply) || !l.Held() { // or a later owner may have counted
+	if said.Err != nil || script.Done(said.Reply) || !l.Held() || l.forcedLately() { // or a later owner may have counted
 		return
 	}
 	l.MarkLateAt(node) // the request may arrive after the release
