@@ -1291,7 +1291,7 @@ var mutants = []mutant{
 	breaks("grant that has run out, and that a late vote seems to bring back", "internal/engine/acquire/grant.go",
 		"(g.Resent || a.by.Quorum != nil) &&", "g.Resent &&", "TestQuorumGrantThatHasRunOut"),
 	breaks("lease that is mended while an operator takes it away", "internal/engine/lease/votes.go",
-		"if !l.Held() || l.forcedLately() {", "if !l.Held() {", "TestQuorumForceThatIsSlow"),
+		"|| !l.Held() || l.forcedLately() {", "|| !l.Held() {", "TestQuorumForceThatIsSlow"),
 	breaks("entry that is held beside its lead, which was taken by force", "internal/engine/lease/lease.go",
 		"if lead := l.leading(); lead.forced &&", "if lead := l.leading(); lead == l && lead.forced &&", "TestForcedBesideAnOverdueLead"),
 	breaks("extend in time that a younger entry hides", "internal/engine/lease/nest.go",

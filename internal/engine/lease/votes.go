@@ -96,7 +96,7 @@ func (l *Lease) heedRelease(call conn.Call) func(node int, said conn.Result) {
 // It is tempting to mend at once what an operator's force has taken away. But that reaches the nodes one
 // after the other: the first would have the lease again before the second has heard of it.
 func (l *Lease) mend(node int) {
-	if !l.Held() || l.forcedLately() {
+	if !l.Held() {
 		return
 	}
 	k, on := l.keeper, l.lock
