@@ -80,12 +80,12 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	return l.Err() // the machine may have been suspended after Redis answered
 }
 
+// refusedByMaxHold returns the error of an extend that prolongs nothing, since the lease has reached its MaxHold.
 func (l *Lease) refusedByMaxHold() error {
 	return fmt.Errorf("redlatch: extend %q: %w", l.lock.Name, fault.ErrMaxHold)
 }
 
-// dropExtend ends an extend whose request panicked, and which may have been sent, or which came too late to be
-// sent.
+// dropExtend ends an extend whose request panicked, and may have been sent, or that came too late to be sent.
 func (l *Lease) dropExtend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,7 +19,7 @@ const LineTTL = time.Hour
 //	an acquisition ends without a lease           Abandon; LeaveLine if all its requests were answered
 //	a node of a quorum: a request got no answer   AbandonAt
 //	                    all were answered         LeaveAt; WithdrawAt for the ticket
-//	a waiter is called after it gave up           Abandon, by line/grants.go
+//	a waiter is called after it has left          Abandon, by line/grants.go
 //	a lease: its release got no answer            Lease.undoLocked, which keeps a job's run
 //	         at a node of a quorum                Lease.undoLateLocked, or undoAtLocked if all were answered
 //	         a request got no answer              MarkResent and MarkLateAt, which undo it at its end

@@ -8,8 +8,8 @@
 //	|                                        |
 //	| a while later                          +-- it was inside ----------> look again if a copy of its request
 //	|                                        |                             may be on its way still, or done
-//	+---- look again <-----------------------+-- it was not inside ------> look again, or done if it is the
-//	                                         |                             third time in a row
+//	+---- look again <-----------------------+-- it was not inside ------> look again, or done if it said so
+//	                                         |                             two or three times in a row
 //	                                         +-- no answer, or refused --> look again, until it is gone by itself
 //
 // An outage in which every attempt leaves an owner behind costs no more than a batch now and then.
