@@ -440,10 +440,10 @@ func TestQuorumForceThatIsSlow(t *testing.T) {
 	})
 }
 
-// TestQuorumGrantThatHasRunOut: a majority lets the owner in, and is slow to say so. The grant is extended,
-// since little is left of it, and runs out meanwhile. Another client has the lock and leaves. Then the vote
-// of the last node arrives, and with that a majority says that the owner is inside. Its token would be
-// smaller than that of the other.
+// TestQuorumGrantThatHasRunOut: a majority lets the owner in, and is slow to say so. The client extends the
+// grant, which runs out meanwhile. Another client acquires the lock and releases it. The vote at the last
+// node arrives after that, and a majority says that the owner is inside. Its token would be smaller than
+// that of the other client.
 func TestQuorumGrantThatHasRunOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

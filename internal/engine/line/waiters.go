@@ -246,7 +246,7 @@ func (ln *Line) Remember(l *lock.Lock, waiter, ticket string) {
 
 // rememberLocked is Remember for a caller that holds ln.mu.
 func (ln *Line) rememberLocked(l *lock.Lock, owner, ticket string) {
-	if _, known := ln.canceled[owner]; known { // at another node
+	if _, known := ln.canceled[owner]; known { // another node had no answer either
 		return
 	}
 	now := ln.Now().Time()
