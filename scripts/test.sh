@@ -19,7 +19,7 @@ export GOGC=400
 # manual), and the modules that need go-redis, OpenTelemetry or golang.org/x/tools. These are a
 # quarter of what there is to compile.
 packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' \
-	./cmd/redlatch/internal/... ./redlatchweb/... ./tests/promises ./redlatchrueidis/... ./... ./redlatchtest/... ./redlatchprom/... |
+	./cmd/redlatch/internal/... ./tests/promises ./redlatchprom/... ./redlatchweb/... ./redlatchrueidis/... ./... ./redlatchtest/... |
 	grep -v -e '/internal/simulation$' -e '/internal/manual$')
 # All is compiled before the first test runs: beside compilers, everything takes ten times as long.
 # Of what does not compile, go test tells.
