@@ -18,12 +18,12 @@ func (k *Kind) Ask(set keys.Set, owner, address string, again bool) conn.Call {
 	if again {
 		answer = "1"
 	}
-	return conn.Call{Script: k.asking, Keys: k.keys(set), Args: []string{owner, address, answer}}
+	return conn.Call{Script: k.asking.get(), Keys: k.keys(set), Args: []string{owner, address, answer}}
 }
 
 // Used is the call of used.lua, which answers those that ask for that time.
 func (k *Kind) Used(set keys.Set, owner string, remember time.Duration) conn.Call {
-	return conn.Call{Script: k.used, Keys: k.keys(set), Args: []string{owner, millis(remember)}}
+	return conn.Call{Script: k.used.get(), Keys: k.keys(set), Args: []string{owner, millis(remember)}}
 }
 
 // Keeper is what Redis says of the client that may only keep a latch.

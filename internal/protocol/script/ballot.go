@@ -29,7 +29,7 @@ func (k *Kind) Vote(set keys.Set, b Ballot) conn.Call {
 	if b.Again {
 		again = "1"
 	}
-	return conn.Call{Script: k.vote, Keys: k.keys(set), Args: []string{
+	return conn.Call{Script: k.vote.get(), Keys: k.keys(set), Args: []string{
 		seconds(b.FenceTTL), b.Owner, millis(b.TTL), b.Param, millis(b.Bound), again, b.Ticket, b.Address, millis(b.LiveFor),
 		strconv.FormatInt(b.Waited.Microseconds(), 10),
 	}}
@@ -68,7 +68,7 @@ func ParseVote(r conn.Reply) (Vote, error) {
 
 // Raise is the call of raise.lua; its reply is for [Done].
 func (k *Kind) Raise(set keys.Set, owner string, ttl time.Duration, token int64, detail string, fenceTTL time.Duration) conn.Call {
-	return conn.Call{Script: k.raise, Keys: k.keys(set), Args: []string{
+	return conn.Call{Script: k.raise.get(), Keys: k.keys(set), Args: []string{
 		seconds(fenceTTL), owner, millis(ttl), strconv.FormatInt(token, 10), detail,
 	}}
 }
@@ -80,7 +80,7 @@ func Counted(r conn.Reply) int64 { return max(-r.Int, 0) }
 // Mend is the call of mend.lua. The ballot says what for vote.lua; token and detail are what the
 // owner has, and counted is what [Counted] says of the node.
 func (k *Kind) Mend(set keys.Set, b Ballot, token int64, detail string, counted int64) conn.Call {
-	return conn.Call{Script: k.mend, Keys: k.keys(set), Args: []string{
+	return conn.Call{Script: k.mend.get(), Keys: k.keys(set), Args: []string{
 		seconds(b.FenceTTL), b.Owner, millis(b.TTL), b.Param, millis(b.Bound), strconv.FormatInt(token, 10), detail,
 		strconv.FormatInt(counted, 10),
 	}}
@@ -122,7 +122,7 @@ func Restore(key, process string, rest time.Duration, floor int64, bound time.Du
 }
 
 func epochCall(key, step, process string, rest time.Duration, floor int64, bound time.Duration) conn.Call {
-	return conn.Call{Script: epoch, Keys: []string{key}, Args: []string{
+	return conn.Call{Script: epoch.get(), Keys: []string{key}, Args: []string{
 		step, process, millis(rest), strconv.FormatInt(floor, 10), millis(bound),
 	}}
 }

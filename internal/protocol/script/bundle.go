@@ -8,7 +8,7 @@ import "github.com/redlatch/redlatch/conn"
 
 // bundle is how the calls of an operation go together.
 type bundle struct {
-	script *conn.Script
+	script *lazy
 	keys   []int // those that it takes of each call
 	shared int   // how many arguments all have in common
 	args   []int // those that it takes of each call
@@ -17,9 +17,9 @@ type bundle struct {
 }
 
 var bundles = map[*conn.Script]bundle{
-	Mutex.acquire: {script: Mutex.operation("acquires"), keys: []int{0, 1, 2}, shared: 1, args: []int{1, 2, 3}},
-	Mutex.release: {script: Mutex.operation("releases"), keys: []int{0, 2}, args: []int{1}, ticket: 2},
-	Mutex.renew:   {script: Mutex.operation("renews"), keys: []int{0}, args: []int{0, 1}, only: 2},
+	&Mutex.acquire.script: {script: Mutex.operation("acquires"), keys: []int{0, 1, 2}, shared: 1, args: []int{1, 2, 3}},
+	&Mutex.release.script: {script: Mutex.operation("releases"), keys: []int{0, 2}, args: []int{1}, ticket: 2},
+	&Mutex.renew.script:   {script: Mutex.operation("renews"), keys: []int{0}, args: []int{0, 1}, only: 2},
 }
 
 // Bundles reports whether the call may be part of a bundle.
@@ -32,7 +32,7 @@ func Bundles(call conn.Call) bool {
 func Bundle(calls []conn.Call) conn.Call {
 	b := bundles[calls[0].Script]
 	call := conn.Call{
-		Script: b.script,
+		Script: b.script.get(),
 		Keys:   make([]string, 0, len(calls)*len(b.keys)),
 		Args:   append(make([]string, 0, b.shared+len(calls)*len(b.args)), calls[0].Args[:b.shared]...),
 	}

@@ -27,7 +27,7 @@ type Count struct {
 // SetCount is the call of countdown_set.lua; its reply is for [ParseSetCount]. The count lasts so
 // long after it was set or counted down last. A fence of -1 sets nothing, and asks for it.
 func SetCount(set keys.Set, owner string, n int64, lasts, fenceTTL time.Duration, fence int64) conn.Call {
-	return conn.Call{Script: Countdown.set, Keys: Countdown.keys(set), Args: []string{
+	return conn.Call{Script: Countdown.set.get(), Keys: Countdown.keys(set), Args: []string{
 		seconds(fenceTTL), owner, strconv.FormatInt(n, 10), millis(lasts), strconv.FormatInt(fence, 10),
 	}}
 }
@@ -35,20 +35,20 @@ func SetCount(set keys.Set, owner string, n int64, lasts, fenceTTL time.Duration
 // CountDown is the call of countdown_down.lua; its reply is for [ParseCount]. Requests with the
 // same id count once; "" for none.
 func CountDown(set keys.Set, owner, id string) conn.Call {
-	return conn.Call{Script: Countdown.down, Keys: Countdown.keys(set), Args: []string{owner, id}}
+	return conn.Call{Script: Countdown.down.get(), Keys: Countdown.keys(set), Args: []string{owner, id}}
 }
 
 // WaitCount is the call of countdown_wait.lua; its reply is for [ParseCount]. The round is 0 if it
 // is not known, and the ticket "" to read the count alone.
 func WaitCount(set keys.Set, round int64, ticket, address string, liveFor time.Duration) conn.Call {
-	return conn.Call{Script: Countdown.wait, Keys: Countdown.keys(set), Args: []string{
+	return conn.Call{Script: Countdown.wait.get(), Keys: Countdown.keys(set), Args: []string{
 		strconv.FormatInt(round, 10), ticket, address, millis(liveFor),
 	}}
 }
 
 // DeleteCount is the call of countdown_delete.lua; its reply is for [Done].
 func DeleteCount(set keys.Set, round int64) conn.Call {
-	return conn.Call{Script: Countdown.delete, Keys: Countdown.keys(set), Args: []string{strconv.FormatInt(round, 10)}}
+	return conn.Call{Script: Countdown.delete.get(), Keys: Countdown.keys(set), Args: []string{strconv.FormatInt(round, 10)}}
 }
 
 // ParseSetCount reads the reply of countdown_set.lua.

@@ -10,7 +10,7 @@ import (
 )
 
 // Sniff is the call of sniff.lua.
-func Sniff(set keys.Set) conn.Call { return conn.Call{Script: sniff, Keys: set.List()} }
+func Sniff(set keys.Set) conn.Call { return conn.Call{Script: sniff.get(), Keys: set.List()} }
 
 // Use is what a name is used for.
 type Use struct {
@@ -55,7 +55,7 @@ func Named(name string) *Kind {
 
 // Inspect is the call of inspect.lua.
 func (k *Kind) Inspect(set keys.Set) conn.Call {
-	return conn.Call{Script: k.inspect, Keys: k.keysAndForced(set)}
+	return conn.Call{Script: k.inspect.get(), Keys: k.keysAndForced(set)}
 }
 
 // InspectInside is Inspect without the line, which may be long.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -15,35 +16,35 @@ var files embed.FS
 
 // Kind is one kind of latch: the scripts that result from its file and the file of each operation.
 type Kind struct {
-	Name     string              // "mutex"
-	siblings []string            // suffixes of the keys that it has beside those of every latch
-	files    []string            // what every script of it begins with
-	sources  map[string][]string // the files of each script, by its operation
-	acquire  *conn.Script
-	await    *conn.Script
-	release  *conn.Script
-	renew    *conn.Script
-	inspect  *conn.Script
-	force    *conn.Script
-	adopt    *conn.Script
-	resize   *conn.Script // nil if it has no size
-	seize    *conn.Script // nil on a node of a quorum
-	want     *conn.Script // nil on a node of a quorum
-	asking   *conn.Script // nil if no client keeps it
-	used     *conn.Script // nil if no client keeps it
-	proclaim *conn.Script // nil if a holder cannot change its value
+	Name     string           // "mutex"
+	siblings []string         // suffixes of the keys that it has beside those of every latch
+	files    []string         // what every script of it begins with
+	scripts  map[string]*lazy // each script, by its operation
+	acquire  *lazy
+	await    *lazy
+	release  *lazy
+	renew    *lazy
+	inspect  *lazy
+	force    *lazy
+	adopt    *lazy
+	resize   *lazy // nil if it has no size
+	seize    *lazy // nil on a node of a quorum
+	want     *lazy // nil on a node of a quorum
+	asking   *lazy // nil if no client keeps it
+	used     *lazy // nil if no client keeps it
+	proclaim *lazy // nil if a holder cannot change its value
 
 	// For a node of a quorum, instead of acquire and await.
 	quorum *Kind // the same kind there; nil if there is none
-	vote   *conn.Script
-	raise  *conn.Script
-	mend   *conn.Script
+	vote   *lazy
+	raise  *lazy
+	mend   *lazy
 
 	// Of a countdown alone.
-	set    *conn.Script
-	down   *conn.Script
-	wait   *conn.Script
-	delete *conn.Script
+	set    *lazy
+	down   *lazy
+	wait   *lazy
+	delete *lazy
 }
 
 // The kinds. Those that keep a sorted set share zset.lua.
@@ -68,22 +69,23 @@ func Kinds() []*Kind { return []*Kind{Mutex, Reentrant, RWMutex, Semaphore, Slot
 // all is those of Kinds, and the one that gives none.
 func all() []*Kind { return append(Kinds(), Countdown) }
 
+// The scripts that are of no kind.
 var (
-	sniff  = conn.NewScript("sniff", assemble("sniff"))
-	multi  = conn.NewScript("multi", assemble("token", "multi"))
-	epoch  = conn.NewScript("epoch", assemble("epoch"))
-	record = conn.NewScript("record", assemble("record"))
-	recall = conn.NewScript("recall", assemble("recall"))
-	note   = conn.NewScript("note", assemble("note"))
-	waits  = conn.NewScript("waits", assemble("waits"))
+	sniff  = newLazy("sniff", "sniff")
+	multi  = newLazy("multi", "token", "multi")
+	epoch  = newLazy("epoch", "epoch")
+	record = newLazy("record", "record")
+	recall = newLazy("recall", "recall")
+	note   = newLazy("note", "note")
+	waits  = newLazy("waits", "waits")
 
-	journal   = conn.NewScript("journal", assemble("journal"))
-	journaled = conn.NewScript("journaled", assemble("journaled"))
+	journal   = newLazy("journal", "journal")
+	journaled = newLazy("journaled", "journaled")
 )
 
 // newKind makes the kind that these files say, the last of which has its name.
 func newKind(files []string, siblings ...string) *Kind {
-	k := &Kind{Name: files[len(files)-1], siblings: siblings, sources: make(map[string][]string)}
+	k := &Kind{Name: files[len(files)-1], siblings: siblings, scripts: make(map[string]*lazy)}
 	k.assemble([]string{"token"}, files, "tickets", "line")
 	k.acquire, k.await, k.renew = k.beginning("untried", "acquire"), k.operation("await"), k.operation("renew")
 	k.want, k.seize = k.operation("want"), k.operation("seize", "forced")
@@ -99,7 +101,7 @@ func (k *Kind) assemble(before, files []string, after ...string) {
 
 func newCountdown() *Kind {
 	files := []string{"token", "tickets", "countdown", "line"} // countdown.lua looks at the line
-	k := &Kind{Name: "countdown", files: files, sources: make(map[string][]string)}
+	k := &Kind{Name: "countdown", files: files, scripts: make(map[string]*lazy)}
 	k.release, k.inspect = k.operation("release"), k.operation("inspect")
 	k.set, k.wait = k.counting("set"), k.counting("wait")
 	k.down, k.delete = k.counting("down", "countdown_zero"), k.counting("delete", "countdown_zero")
@@ -107,7 +109,7 @@ func newCountdown() *Kind {
 }
 
 // counting is the script of an operation that a countdown alone has, with these files before it.
-func (k *Kind) counting(operation string, before ...string) *conn.Script {
+func (k *Kind) counting(operation string, before ...string) *lazy {
 	return k.script(operation, slices.Concat(k.files, before, []string{"countdown_" + operation}))
 }
 
@@ -139,14 +141,14 @@ func (k *Kind) proclaiming() *Kind {
 }
 
 // beginning returns the script of an operation that begins with a file of its own.
-func (k *Kind) beginning(file, operation string) *conn.Script {
+func (k *Kind) beginning(file, operation string) *lazy {
 	return k.script(operation, slices.Concat([]string{file}, k.files, []string{operation}))
 }
 
 // counted adds the same kind on a node of a quorum: tokens are counted, and nothing is granted out
 // of the line.
 func (k *Kind) counted(files ...string) *Kind {
-	q := &Kind{Name: k.Name, siblings: k.siblings, sources: make(map[string][]string)}
+	q := &Kind{Name: k.Name, siblings: k.siblings, scripts: make(map[string]*lazy)}
 	q.assemble([]string{"quorum_token"}, files, "tickets", "quorum_line")
 	q.vote, q.raise, q.mend, q.renew = q.operation("vote"), q.operation("raise"), q.operation("mend"), q.operation("confirm")
 	if k.Sized() {
@@ -160,14 +162,15 @@ func (k *Kind) counted(files ...string) *Kind {
 func (k *Kind) Quorum() *Kind { return k.quorum }
 
 // operation is the script of an operation, with these files before its own.
-func (k *Kind) operation(name string, before ...string) *conn.Script {
+func (k *Kind) operation(name string, before ...string) *lazy {
 	return k.script(name, slices.Concat(k.files, before, []string{name}))
 }
 
 // script is the script of an operation, put together from these files.
-func (k *Kind) script(operation string, files []string) *conn.Script {
-	k.sources[operation] = files
-	return conn.NewScript(k.Name+" "+operation, assemble(files...))
+func (k *Kind) script(operation string, files []string) *lazy {
+	s := newLazy(k.Name+" "+operation, files...)
+	k.scripts[operation] = s
+	return s
 }
 
 // Shuts reports whether a release can leave the kind shut. A slot has a rest of another meaning,
@@ -209,38 +212,38 @@ func (k *Kind) keysAndForced(set keys.Set) []string {
 	return set.List(append(slices.Clone(k.siblings), keys.ForcedSuffix)...)
 }
 
+// lazy is a script that is put together when it is first needed: all of them are a megabyte, of which
+// a program needs little, and not when it starts.
+type lazy struct {
+	name   string
+	files  []string
+	once   sync.Once
+	script conn.Script
+}
+
+func newLazy(name string, files ...string) *lazy { return &lazy{name: name, files: files} }
+
+// get returns the script, which is the same one each time.
+func (l *lazy) get() *conn.Script {
+	l.once.Do(func() { l.script = *conn.NewScript(l.name, assemble(l.files...)) })
+	return &l.script
+}
+
 // assemble puts files together as the package comment says.
 func assemble(names ...string) string {
-	var hot, cold []string
+	var hot, cold strings.Builder
+	divided := false // whether the last file says where its cold part begins
 	for _, name := range names {
-		p, ok := stripped[name]
-		if !ok {
-			panic("no file " + name) // every name is in this package
-		}
-		hot, cold = append(hot, p.hot), append(cold, p.cold)
+		var above, below string
+		above, below, divided = strings.Cut(read(name+".lua"), "\n-- cold\n")
+		hot.WriteString(strip(above))
+		cold.WriteString(strip(below))
 	}
-	if !stripped[names[len(names)-1]].divided {
-		cold = nil
+	if !divided {
+		return hot.String()
 	}
-	return strings.Join(append(hot, cold...), "")
+	return hot.String() + cold.String()
 }
-
-// parts is a file as scripts have it.
-type parts struct {
-	hot, cold string
-	divided   bool // the file says where its cold part begins
-}
-
-// stripped is the parts of all files, by their names. A file is in many scripts, and every program
-// puts all scripts together when it starts.
-var stripped = func() map[string]parts {
-	all := make(map[string]parts)
-	for _, name := range names() {
-		above, below, divided := strings.Cut(read(name), "\n-- cold\n")
-		all[strings.TrimSuffix(name, ".lua")] = parts{strip(above), strip(below), divided}
-	}
-	return all
-}()
 
 // names returns the names of the files.
 func names() []string {
@@ -311,10 +314,8 @@ func Text(kind, operation string) (string, bool) {
 		if name != kind {
 			continue
 		}
-		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.adopt, k.resize, k.seize, k.want, k.asking, k.used, k.proclaim, k.vote, k.raise, k.mend, k.set, k.down, k.wait, k.delete} {
-			if s != nil && s.Name == k.Name+" "+operation {
-				return s.Text, true
-			}
+		if s := k.scripts[operation]; s != nil {
+			return s.get().Text, true
 		}
 	}
 	return "", false
@@ -323,17 +324,17 @@ func Text(kind, operation string) (string, bool) {
 // Sources is the files of which each script is put together, by the name of the script; those for a
 // node of a quorum begin with "quorum-".
 func Sources() map[string][]string {
-	sources := map[string][]string{
-		multi.Name: {"token", "multi"}, sniff.Name: {"sniff"}, epoch.Name: {"epoch"}, record.Name: {"record"}, recall.Name: {"recall"},
-		note.Name: {"note"}, waits.Name: {"waits"}, journal.Name: {"journal"}, journaled.Name: {"journaled"},
+	sources := make(map[string][]string)
+	for _, s := range []*lazy{sniff, multi, epoch, record, recall, note, waits, journal, journaled} {
+		sources[s.name] = s.files
 	}
 	for _, k := range all() {
-		for operation, files := range k.sources {
-			sources[k.Name+" "+operation] = files
+		for _, s := range k.scripts {
+			sources[s.name] = s.files
 		}
 		if k.quorum != nil {
-			for operation, files := range k.quorum.sources {
-				sources["quorum-"+k.Name+" "+operation] = files
+			for _, s := range k.quorum.scripts {
+				sources["quorum-"+s.name] = s.files
 			}
 		}
 	}

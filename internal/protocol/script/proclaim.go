@@ -14,5 +14,5 @@ func (k *Kind) Proclaims() bool { return k.proclaim != nil }
 // Proclaim is the call of proclaim.lua, for a kind that [Kind.Proclaims]; its reply is for [Done].
 // Of several calls for one owner, that with the largest number stands.
 func (k *Kind) Proclaim(set keys.Set, owner, value string, number uint64) conn.Call {
-	return conn.Call{Script: k.proclaim, Keys: k.keys(set), Args: []string{owner, value, strconv.FormatUint(number, 10)}}
+	return conn.Call{Script: k.proclaim.get(), Keys: k.keys(set), Args: []string{owner, value, strconv.FormatUint(number, 10)}}
 }

@@ -28,7 +28,7 @@ type Request struct {
 
 // Acquire is the call of acquire.lua.
 func (k *Kind) Acquire(set keys.Set, r Request) conn.Call {
-	call := conn.Call{Script: k.acquire, Keys: k.keys(set), Args: []string{
+	call := conn.Call{Script: k.acquire.get(), Keys: k.keys(set), Args: []string{
 		seconds(r.FenceTTL), r.Owner, millis(r.TTL), r.Param, r.Ticket, r.Address, millis(r.LiveFor), strconv.FormatInt(r.Arrival, 10),
 	}}
 	if r.Most > 0 {
@@ -76,7 +76,7 @@ func ParseAcquire(r conn.Reply) (Standing, error) {
 // Await is the call of await.lua.
 func (k *Kind) Await(set keys.Set, address string, liveFor, fenceTTL time.Duration, tickets []string) conn.Call {
 	args := append([]string{seconds(fenceTTL), address, millis(liveFor)}, tickets...)
-	return conn.Call{Script: k.await, Keys: k.keys(set), Args: args}
+	return conn.Call{Script: k.await.get(), Keys: k.keys(set), Args: args}
 }
 
 // Line is how a client's tickets on one latch stand: what all share, and each of them.
@@ -119,7 +119,7 @@ func (k *Kind) Release(set keys.Set, owner, ticket string, begun bool, fenceTTL 
 	if begun {
 		args[3] = "1"
 	}
-	return conn.Call{Script: k.release, Keys: k.keys(set), Args: args}
+	return conn.Call{Script: k.release.get(), Keys: k.keys(set), Args: args}
 }
 
 // AtLeast returns that release for a lease with this token which leaves the latch shut until it was
@@ -174,9 +174,9 @@ func Inside(r conn.Reply) bool { return r.Int > 0 }
 // owner got; its reply is for [Done], and for [ParseGone].
 func (k *Kind) Renew(set keys.Set, owner string, ttl time.Duration, detail string) conn.Call {
 	if k.vote != nil {
-		return conn.Call{Script: k.renew, Keys: k.keys(set), Args: []string{owner, millis(ttl), detail}}
+		return conn.Call{Script: k.renew.get(), Keys: k.keys(set), Args: []string{owner, millis(ttl), detail}}
 	}
-	return conn.Call{Script: k.renew, Keys: k.keysAndForced(set), Args: []string{owner, millis(ttl)}}
+	return conn.Call{Script: k.renew.get(), Keys: k.keysAndForced(set), Args: []string{owner, millis(ttl)}}
 }
 
 // Exactly returns that extend for a lease which is to have so much time and no more. On a
@@ -208,7 +208,7 @@ func ParseGone(r conn.Reply) Gone {
 // Adopt is the call of adopt.lua, which gives the place of an owner to its successor; its reply is
 // for [Done]. bound is as in [Ballot].
 func (k *Kind) Adopt(set keys.Set, owner, successor string, ttl time.Duration, detail string, bound time.Duration) conn.Call {
-	return conn.Call{Script: k.adopt, Keys: k.keys(set), Args: []string{owner, millis(ttl), successor, detail, millis(bound)}}
+	return conn.Call{Script: k.adopt.get(), Keys: k.keys(set), Args: []string{owner, millis(ttl), successor, detail, millis(bound)}}
 }
 
 // Force is the call of force.lua; its reply is for [Done]. The note names the process that took the latch, and is
@@ -217,7 +217,7 @@ func (k *Kind) Force(
 	set keys.Set, owner, address, shard string, fenceTTL time.Duration, note string, remember time.Duration,
 ) conn.Call {
 	args := []string{seconds(fenceTTL), owner, address, shard, note, millis(remember)}
-	return conn.Call{Script: k.force, Keys: k.keysAndForced(set), Args: args}
+	return conn.Call{Script: k.force.get(), Keys: k.keysAndForced(set), Args: args}
 }
 
 // ParseNote returns when a note was made, by the server's clock in microseconds, and what it says.
@@ -232,7 +232,7 @@ func Done(r conn.Reply) bool { return r.Int == 1 }
 
 // Resize is the call of resize.lua, for a kind that has a size.
 func (k *Kind) Resize(set keys.Set, n int64, fenceTTL time.Duration) conn.Call {
-	return conn.Call{Script: k.resize, Keys: k.keys(set), Args: []string{seconds(fenceTTL), strconv.FormatInt(n, 10)}}
+	return conn.Call{Script: k.resize.get(), Keys: k.keys(set), Args: []string{seconds(fenceTTL), strconv.FormatInt(n, 10)}}
 }
 
 // ParseResize reads the kind that was found; "" if no owner is inside.
@@ -245,7 +245,7 @@ func ParseResize(r conn.Reply) (kind string, err error) {
 
 // Multi is the call of multi.lua, for mutexes.
 func Multi(sets []keys.Set, owners []string, ttl, fenceTTL time.Duration) conn.Call {
-	call := conn.Call{Script: multi, Args: append([]string{seconds(fenceTTL), millis(ttl)}, owners...)}
+	call := conn.Call{Script: multi.get(), Args: append([]string{seconds(fenceTTL), millis(ttl)}, owners...)}
 	for _, set := range sets {
 		call.Keys = append(call.Keys, set.List()...)
 	}
@@ -266,12 +266,12 @@ func ParseMulti(r conn.Reply, n int) ([]int64, error) {
 
 // Record is the call of record.lua. An empty text forgets the record.
 func Record(key, text string, ttl time.Duration) conn.Call {
-	return conn.Call{Script: record, Keys: []string{key}, Args: []string{text, millis(ttl)}}
+	return conn.Call{Script: record.get(), Keys: []string{key}, Args: []string{text, millis(ttl)}}
 }
 
 // Recall is the call of recall.lua for the client that listens to that channel.
 func Recall(key, notes, channel string, owners ...string) conn.Call {
-	return conn.Call{Script: recall, Keys: []string{key, notes}, Args: append([]string{channel}, owners...)}
+	return conn.Call{Script: recall.get(), Keys: []string{key, notes}, Args: append([]string{channel}, owners...)}
 }
 
 // Recalled is what recall.lua found.
@@ -300,11 +300,11 @@ func Note(key string, ttl time.Duration, anew bool, notes []string) conn.Call {
 	if anew {
 		fresh = "1"
 	}
-	return conn.Call{Script: note, Keys: []string{key}, Args: append([]string{millis(ttl), fresh}, notes...)}
+	return conn.Call{Script: note.get(), Keys: []string{key}, Args: append([]string{millis(ttl), fresh}, notes...)}
 }
 
 // Waits is the call of waits.lua.
-func Waits(key string) conn.Call { return conn.Call{Script: waits, Keys: []string{key}} }
+func Waits(key string) conn.Call { return conn.Call{Script: waits.get(), Keys: []string{key}} }
 
 // ParseWaits reads the reply of waits.lua: notes by owner.
 func ParseWaits(r conn.Reply) (map[string]string, error) {
@@ -320,7 +320,7 @@ func ParseWaits(r conn.Reply) (map[string]string, error) {
 
 // Journal is the call of journal.lua.
 func Journal(key string, most int, age time.Duration, events []string) conn.Call {
-	return conn.Call{Script: journal, Keys: []string{key}, Args: append([]string{strconv.Itoa(most), millis(age)}, events...)}
+	return conn.Call{Script: journal.get(), Keys: []string{key}, Args: append([]string{strconv.Itoa(most), millis(age)}, events...)}
 }
 
 // Journaled is the call of journaled.lua for so many events after an id of the stream, or before it
@@ -330,7 +330,7 @@ func Journaled(key, from, to string, newestFirst bool, most int) conn.Call {
 	if newestFirst {
 		order = "XREVRANGE"
 	}
-	return conn.Call{Script: journaled, Keys: []string{key}, Args: []string{order, from, to, strconv.Itoa(most)}}
+	return conn.Call{Script: journaled.get(), Keys: []string{key}, Args: []string{order, from, to, strconv.Itoa(most)}}
 }
 
 // Event is an event in the journal, with its id in the stream.

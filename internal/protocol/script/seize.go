@@ -26,7 +26,7 @@ func (k *Kind) Seizes() bool { return k.seize != nil }
 
 // Seize is the call of seize.lua, for a kind that [Kind.Seizes].
 func (k *Kind) Seize(set keys.Set, s Seizure) conn.Call {
-	return conn.Call{Script: k.seize, Keys: k.keysAndForced(set), Args: []string{
+	return conn.Call{Script: k.seize.get(), Keys: k.keysAndForced(set), Args: []string{
 		seconds(s.FenceTTL), s.From, s.Address, s.Shard, s.Note, millis(s.Remember), s.Owner, millis(s.TTL), s.Param,
 	}}
 }

@@ -14,7 +14,7 @@ func (k *Kind) TellsHolders() bool { return k.want != nil }
 // Want is the call of want.lua, for a kind that [Kind.TellsHolders]; its reply is for [Waited]. The
 // client that listens to the address is told, and the wish is remembered for that time.
 func (k *Kind) Want(set keys.Set, owner, address string, remember time.Duration) conn.Call {
-	return conn.Call{Script: k.want, Keys: k.keys(set), Args: []string{owner, address, millis(remember)}}
+	return conn.Call{Script: k.want.get(), Keys: k.keys(set), Args: []string{owner, address, millis(remember)}}
 }
 
 // Waited reads whether a waiter is in line.
