@@ -5,9 +5,12 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
+
+var _ fence.Lease = (*redlatch.Lease)(nil)
 
 func TestLockAndRelease(t *testing.T) {
 	t.Parallel()

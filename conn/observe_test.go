@@ -18,6 +18,9 @@ import (
 
 // TestObservedConnection: an observed connection is as good as the one below.
 func TestObservedConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestObservedMemoryConforms of redlatchtest shows most of it: make test-all runs it")
+	}
 	t.Parallel()
 	conntest.RunAgain(t, func(_ *testing.T, s conntest.Server) (conn.Conn, error) {
 		c, err := redlatchrueidis.Open(rueidis.ClientOption{

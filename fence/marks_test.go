@@ -8,12 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
-
-var _ fence.Lease = (*redlatch.Lease)(nil)
 
 func TestOldTokensAreRefused(t *testing.T) {
 	t.Parallel()

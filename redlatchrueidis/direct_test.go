@@ -28,7 +28,7 @@ func TestDirectRequestDialsNot(t *testing.T) {
 		t.Fatalf("Eval = %+v, steady: %t, want 1 and true", r, c.direct.server.steady())
 	}
 	server.Restart()
-	eventually(t, "the connection is not steady, since the server was restarted", func() bool { return !c.direct.server.steady() })
+	check.Eventually(t, "the connection is not steady, since the server was restarted", func() bool { return !c.direct.server.steady() })
 	time.Sleep(10 * time.Millisecond) // rueidis forgets the connection just after it closed it
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -157,7 +157,7 @@ func TestDirectLooksWhileThereAreRequests(t *testing.T) {
 	} else {
 		d.end(again)
 	}
-	eventually(t, "contexts are looked at no more", func() bool {
+	check.Eventually(t, "contexts are looked at no more", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return !d.ticking
@@ -176,7 +176,7 @@ func TestNodeWhoseClientWasClosed(t *testing.T) {
 	server := redistest.Start(t)
 	stale := check.Value(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})).OK(t)
 	server.Kill() // what fails to dial once tells that after Close, too, and not that it is closed
-	eventually(t, "a dial has failed", func() bool {
+	check.Eventually(t, "a dial has failed", func() bool {
 		err := stale.Do(ctx, stale.B().Ping().Build()).Error()
 		return err != nil && strings.Contains(err.Error(), "refused")
 	})
@@ -207,7 +207,7 @@ func TestNodeThatServesItsSlotsNoMore(t *testing.T) {
 	r := c.Eval(ctx, whose(key))[0]
 	check.Must(t, retry.Says(r.Err, "CLUSTERDOWN") || r.Err == nil, "Eval = %+v, want that the node refuses", r)
 	check.That(t, !n.steady() && time.Duration(n.leftAt.Load()) >= asked, "a node that serves no slot is not left to the client of the cluster")
-	eventually(t, "the node that has the slot answers", func() bool { return c.Eval(ctx, whose(key))[0].Err == nil })
+	check.Eventually(t, "the node that has the slot answers", func() bool { return c.Eval(ctx, whose(key))[0].Err == nil })
 }
 
 // whose is a call that returns its key.
@@ -232,7 +232,7 @@ func openAt(t *testing.T, addrs ...string) *Conn {
 	t.Helper()
 	c := check.Value(Open(rueidis.ClientOption{InitAddress: addrs})).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
-	eventually(t, "the masters are known", func() bool { return c.places.Node("any") != "" })
+	check.Eventually(t, "the masters are known", func() bool { return c.places.Node("any") != "" })
 	return c
 }
 
@@ -260,7 +260,7 @@ func twoKeys(nodes []*redistest.Server) (moves, stays string) {
 func awaitSteady(t *testing.T, c *Conn, key string) *node {
 	t.Helper()
 	call := []conn.Call{whose(key)}
-	eventually(t, "an answer proves the node", func() bool {
+	check.Eventually(t, "an answer proves the node", func() bool {
 		if r := c.Eval(t.Context(), call...)[0]; r.Err != nil {
 			t.Fatalf("Eval = %+v, want an answer", r)
 		}

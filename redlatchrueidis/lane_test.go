@@ -42,14 +42,6 @@ func wantOne(t *testing.T, ctx context.Context, c *Conn) {
 	check.That(t, r.Err == nil && r.Reply.Int == 1, "Eval = %+v, want 1", r)
 }
 
-// eventually waits until what shall hold does.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		check.Must(t, !time.Now().After(deadline), "within %v it did not come to pass that %s", patience, what)
-	}
-}
-
 // openMine opens a connection whose clients have the name "mine" at the server.
 func openMine(t *testing.T, server *redistest.Server) *Conn {
 	t.Helper()
@@ -70,7 +62,7 @@ func inLane(t *testing.T, server *redistest.Server) *Conn {
 func awaitLane(t *testing.T, c *Conn) {
 	t.Helper()
 	ctx := inTime(t)
-	eventually(t, "the lane is free", func() bool {
+	check.Eventually(t, "the lane is free", func() bool {
 		_ = c.Eval(ctx, one) // may fail just after a restart
 		return c.direct.server.lanes[0].state.Load() == laneFree
 	})
@@ -189,7 +181,7 @@ func TestLaneInACluster(t *testing.T) {
 	moves, stays := twoKeys(nodes)
 	at := awaitSteady(t, c, stays)
 	ctx := inTime(t)
-	eventually(t, "the lane is free", func() bool {
+	check.Eventually(t, "the lane is free", func() bool {
 		_ = c.Eval(ctx, whose(stays))
 		return at.lanes[0].state.Load() == laneFree
 	})
@@ -217,11 +209,11 @@ func TestLaneOfANodeThatLeft(t *testing.T) {
 	o := rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}, ClientName: "mine"}
 	c := check.Value(Open(o)).OK(t)
 	defer c.Close()
-	eventually(t, "the masters are known", func() bool { return c.places.Node("any") != "" })
+	check.Eventually(t, "the masters are known", func() bool { return c.places.Node("any") != "" })
 	key, left := keysOf(nodes)[2], nodes[2]
 	at := awaitSteady(t, c, key)
 	ctx := inTime(t)
-	eventually(t, "the lane is free", func() bool {
+	check.Eventually(t, "the lane is free", func() bool {
 		_ = c.Eval(ctx, whose(key))
 		return at.lanes[0].state.Load() == laneFree
 	})
@@ -230,7 +222,7 @@ func TestLaneOfANodeThatLeft(t *testing.T) {
 		ranges, err := c.readSlots(ctx)
 		check.That(t, err == nil && len(ranges) > 0, "readSlots = %v, %v, want those of the others", ranges, err)
 	}
-	eventually(t, "the node that left has no connection", func() bool {
+	check.Eventually(t, "the node that left has no connection", func() bool {
 		_ = c.Eval(ctx, whose(key)) // which is late at first
 		return !strings.Contains(left.Do("CLIENT", "LIST"), "name=mine")
 	})
@@ -307,7 +299,7 @@ func TestLaneOfARestartedServer(t *testing.T) {
 	server := redistest.Start(t)
 	c := inLane(t, server)
 	server.Restart()
-	eventually(t, "the end of the other connection is known", func() bool { return !c.direct.server.steady() })
+	check.Eventually(t, "the end of the other connection is known", func() bool { return !c.direct.server.steady() })
 	ctx := inTime(t)
 	for range 2 {
 		wantOne(t, ctx, c)
@@ -393,7 +385,7 @@ func TestConnectionsForReplicas(t *testing.T) {
 		burst.Go(func() { c.EvalReplicated(t.Context(), call, 1, 300*time.Millisecond) })
 	}
 	burst.Wait()
-	eventually(t, "few connections stay", func() bool { return strings.Count(server.Do("CLIENT", "LIST"), " addr=") <= maxLent+4 })
+	check.Eventually(t, "few connections stay", func() bool { return strings.Count(server.Do("CLIENT", "LIST"), " addr=") <= maxLent+4 })
 }
 
 // TestDialsThatFailAtOnce: a node refuses connections to a trunk and to a plain subscription at the same

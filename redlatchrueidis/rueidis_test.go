@@ -114,13 +114,16 @@ func TestSubscriptionsAreAtMasters(t *testing.T) {
 // suite's user may not turn on.
 func TestSharedClient(t *testing.T) {
 	if testing.Short() {
-		t.Skip("TestSharedClientWithRESP2 shows a shared client, and TestOwnClient RESP3: make test-all runs it")
+		t.Skip("it is TestOwnClient with retries of rueidis: make test-all runs it")
 	}
 	t.Parallel()
 	conntest.RunAgain(t, shared(func(o *rueidis.ClientOption) { o.DisableCache = true }))
 }
 
 func TestSharedClientWithRESP2(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is TestOwnClient in the older protocol, which TestOwnClientWhosePasswordComesFirst speaks: make test-all runs it")
+	}
 	t.Parallel()
 	conntest.RunAgain(t, shared(func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }))
 }
@@ -128,6 +131,9 @@ func TestSharedClientWithRESP2(t *testing.T) {
 // TestOwnClientWithoutRESP3: rueidis goes on with RESP2 where HELLO is unknown, as at an old server or
 // behind a proxy, and ended with the error where HELLO is known and RESP3 is not.
 func TestOwnClientWithoutRESP3(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestOwnClientWhosePasswordComesFirst shows a server without HELLO: make test-all runs it")
+	}
 	t.Parallel()
 	for refusal, change := range map[string][2]string{
 		"NOPROTO":         {"HELLO\r\n$1\r\n3", "HELLO\r\n$1\r\n4"},

@@ -31,7 +31,7 @@ func TestChannelsOfADeadNode(t *testing.T) {
 	o := rueidis.ClientOption{InitAddress: []string{nodes[1].Addr()}, DialCtxFn: dial}
 	c := check.Value(Open(o)).OK(t)
 	defer c.Close()
-	eventually(t, "the masters are known", func() bool { return c.places.Node("any") != "" })
+	check.Eventually(t, "the masters are known", func() bool { return c.places.Node("any") != "" })
 	nodes[0].Kill()
 	dials.Store(0)
 	for n, channels := 0, 0; channels < 100; n++ {
@@ -59,7 +59,7 @@ func TestScanOfANewMaster(t *testing.T) {
 	host, port, _ := net.SplitHostPort(came.Addr())
 	nodes[0].Do("CLUSTER", "MEET", host, port)
 	all := append(slices.Clone(nodes), came)
-	eventually(t, "all nodes know all", func() bool {
+	check.Eventually(t, "all nodes know all", func() bool {
 		return !slices.ContainsFunc(all, func(n *redistest.Server) bool {
 			info := n.Do("CLUSTER", "INFO")
 			return !strings.Contains(info, "cluster_known_nodes:4") || !strings.Contains(info, "cluster_state:ok")

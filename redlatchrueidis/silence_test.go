@@ -85,6 +85,6 @@ func TestNameOfADemotedServer(t *testing.T) {
 	if r := c.Eval(ctx, write, write)[0]; !retry.Says(r.Err, "READONLY") {
 		t.Errorf("Eval = %+v, want that the old server refuses", r)
 	}
-	eventually(t, "the new master answers", func() bool { return c.Eval(ctx, write, write)[0].Err == nil })
+	check.Eventually(t, "the new master answers", func() bool { return c.Eval(ctx, write, write)[0].Err == nil })
 	check.Equal(t, master.Do("GET", "k"), "1", "what the new master has")
 }

@@ -47,6 +47,14 @@ func TestMemoryConforms(t *testing.T) {
 	conntest.RunInMemory(t, func(t *testing.T) conn.Conn { return redlatchtest.InMemory(t).Conn() })
 }
 
+// TestObservedMemoryConforms: an observed connection is as good as the one below.
+func TestObservedMemoryConforms(t *testing.T) {
+	t.Parallel()
+	conntest.RunInMemory(t, func(t *testing.T) conn.Conn {
+		return conn.Observe(redlatchtest.InMemory(t).Conn(), func(context.Context, conn.Request) {})
+	})
+}
+
 func TestMemoryCarriesEveryKind(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, two *redlatch.Client) {
 		kindtest.Run(t, one, two, "")

@@ -160,7 +160,7 @@ func TestEverNewNames(t *testing.T) {
 // viewer has open are looked at all the same.
 func TestPollerKeepsToItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{n: 30_000, perBatch: 5 * time.Millisecond}
+		f := &fake{n: 10_000, perBatch: 15 * time.Millisecond}
 		p := NewPoller(f, Options{})
 		defer p.Close()
 		defer p.Watch(Interest{Name: "name:000042"})()
@@ -179,7 +179,7 @@ func TestPollerKeepsToItsShare(t *testing.T) {
 		if n := f.inspected.Load(); n < int64(long/time.Second)*9/10 {
 			t.Errorf("the name that is open was looked at %d times in %v", n, long)
 		}
-		if got, _ := p.Picture(); len(got.Locks) != 30_000 || got.Found != 0 {
+		if got, _ := p.Picture(); len(got.Locks) != 10_000 || got.Found != 0 {
 			t.Errorf("picture of %d locks, %d found", len(got.Locks), got.Found)
 		}
 	})
@@ -188,14 +188,14 @@ func TestPollerKeepsToItsShare(t *testing.T) {
 // TestScrapesGetAPicture: viewers are there for an instant, seldom, and a look takes longer than that. It ends.
 func TestScrapesGetAPicture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPoller(&fake{n: 30_000, perBatch: 50 * time.Millisecond}, Options{})
+		p := NewPoller(&fake{n: 10_000, perBatch: 150 * time.Millisecond}, Options{})
 		defer p.Close()
 		for range 20 {
 			p.Watch(Interest{})()
 			time.Sleep(15 * time.Second)
 		}
 		picture, _ := p.Picture()
-		check.That(t, len(picture.Locks) == 30_000 && !picture.Taken.IsZero(), "after five minutes %d names are known, of a look at %v", len(picture.Locks), picture.Taken)
+		check.That(t, len(picture.Locks) == 10_000 && !picture.Taken.IsZero(), "after five minutes %d names are known, of a look at %v", len(picture.Locks), picture.Taken)
 		time.Sleep(10 * time.Minute)
 		check.That(t, !p.Looks(), "it looks on without a viewer")
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-// Patience bounds every wait for what must happen. It only matters when something is broken.
-const Patience = 30 * time.Second
+// Patience is [check.Patience].
+const Patience = check.Patience
 
 // Reporter is what a check needs of a test.
 type Reporter interface {
@@ -75,26 +75,16 @@ func Release(t Reporter, l *redlatch.Lease) {
 	check.OK(t, "Release of "+l.Name(), l.Release(context.Background()))
 }
 
-// Eventually polls until a condition holds. It rests between two looks for as long as a look takes.
+// Eventually is [check.Eventually].
 func Eventually(t Reporter, what string, holds func() bool) {
 	t.Helper()
-	EventuallyOr(t, holds, func() string { return what })
+	check.Eventually(t, what, holds)
 }
 
-// EventuallyOr is [Eventually] for a condition that says afterwards what was wanted, and what was
-// there.
+// EventuallyOr is [check.EventuallyOr].
 func EventuallyOr(t Reporter, holds func() bool, wanted func() string) {
 	t.Helper()
-	for began := time.Now(); ; {
-		looked := time.Now()
-		if holds() {
-			return
-		}
-		if time.Since(began) > Patience {
-			t.Fatalf("not within %v: %s", Patience, wanted())
-		}
-		time.Sleep(max(2*time.Millisecond, time.Since(looked)))
-	}
+	check.EventuallyOr(t, holds, wanted)
 }
 
 // Outages runs a test with each way in which a server goes away and comes back: it is killed and

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/freeport"
 )
 
@@ -194,13 +195,13 @@ func (f final) Unwrap() error { return f.error }
 
 // Eventually repeats f until it succeeds, for as long as [Patience], and returns its last error.
 func Eventually(ctx context.Context, f func() error) error {
-	for deadline := time.Now().Add(Patience); ; {
+	for began := time.Now(); ; {
 		err := f()
-		if err == nil || errors.As(err, new(final)) || time.Now().After(deadline) {
+		if err == nil || errors.As(err, new(final)) || time.Since(began) > Patience {
 			return err
 		}
 		select {
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(check.Rest(began)):
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
 		}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
 func TestMain(m *testing.M) {
@@ -51,7 +50,7 @@ func wait(t *testing.T, c *child.Child) child.Status {
 	select {
 	case <-c.Exited():
 		return c.Status()
-	case <-time.After(locktest.Patience):
+	case <-time.After(check.Patience):
 		t.Fatal("the command does not end")
 		return child.Status{}
 	}
@@ -61,7 +60,7 @@ func wait(t *testing.T, c *child.Child) child.Status {
 func pid(t *testing.T, file string) int {
 	t.Helper()
 	var id int
-	locktest.Eventually(t, file, func() bool {
+	check.Eventually(t, file, func() bool {
 		text, _ := os.ReadFile(file)
 		var err error
 		id, err = strconv.Atoi(strings.TrimSpace(string(text)))
@@ -104,12 +103,12 @@ func TestTerminateReachesAStoppedCommand(t *testing.T) {
 func TestGuardKillsTheGroupAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	c, dir := start(t, stubbornTree, later())
-	locktest.Eventually(t, "the grandchild", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
+	check.Eventually(t, "the grandchild", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
 	c.Expect(later().Add(time.Hour))
 	check.That(t, !c.Gone(), "the group is gone before its deadline")
 	c.Expect(time.Now())
 	check.Equal(t, wait(t, c).Signal, os.Signal(syscall.SIGKILL), "the command died of")
-	locktest.Eventually(t, "the end of the group", c.Gone)
+	check.Eventually(t, "the end of the group", c.Gone)
 	c.Expect(later()) // the program cannot undo it
 	if c.Close(); !c.Overdue() {
 		t.Error("a command that the guard killed is not overdue")

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,7 +24,7 @@ exit 7`, later())
 		data, _ := os.ReadFile(filepath.Join(dir, "orphans")) // which need not be there yet
 		return strings.Fields(string(data))
 	}
-	locktest.Eventually(t, "the orphans are gone", func() bool { return len(pids()) == 3 && !there(pids()) })
+	check.Eventually(t, "the orphans are gone", func() bool { return len(pids()) == 3 && !there(pids()) })
 	check.OK(t, "Run", exec.Command("touch", filepath.Join(dir, "enough")).Run())
 	check.Equal(t, wait(t, c).Code, 7, "exit code")
 }

@@ -308,8 +308,8 @@ func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	look := looks[args[0]]
 	usage(ts, neg, look != nil, text)
-	for deadline := time.Now().Add(patience); !look(args[1:]); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for began := time.Now(); !look(args[1:]); time.Sleep(check.Rest(began)) {
+		if time.Since(began) > patience {
 			ts.Fatalf("await %s: it does not come", strings.Join(args, " "))
 		}
 	}

@@ -14,6 +14,9 @@ import (
 )
 
 func TestDemoKeepsItsPromises(t *testing.T) {
+	if testing.Short() {
+		t.Skip("demo.txtar shows the same of the command: make test-all runs it")
+	}
 	t.Parallel()
 	for name, url := range map[string]string{"redis-server": redistest.Start(t).URL(), "embedded": redlatchtest.Start(t).URL()} {
 		t.Run(name, func(t *testing.T) {
