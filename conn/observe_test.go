@@ -8,30 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/conn/conntest"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/redlatchrueidis"
 )
-
-// TestObservedConnection: an observed connection is as good as the one below.
-func TestObservedConnection(t *testing.T) {
-	if testing.Short() {
-		t.Skip("TestObservedMemoryConforms of redlatchtest shows most of it: make test-all runs it")
-	}
-	t.Parallel()
-	conntest.RunAgain(t, func(_ *testing.T, s conntest.Server) (conn.Conn, error) {
-		c, err := redlatchrueidis.Open(rueidis.ClientOption{
-			InitAddress: []string{s.Addr}, Username: s.Username, Password: s.Password, TLSConfig: s.TLS,
-		})
-		if err != nil {
-			return nil, err
-		}
-		return conn.Observe(c, func(context.Context, conn.Request) {}), nil
-	})
-}
 
 // plain is a connection whose calls end with these errors, in turn.
 type plain struct {

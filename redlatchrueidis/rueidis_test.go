@@ -72,6 +72,21 @@ func TestOwnClientOfACluster(t *testing.T) {
 	conntest.RunCluster(t, owned)
 }
 
+// TestObservedConnection: an observed connection is as good as the one below.
+func TestObservedConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestObservedMemoryConforms of redlatchtest shows most of it: make test-all runs it")
+	}
+	t.Parallel()
+	conntest.RunAgain(t, func(_ *testing.T, s conntest.Server) (conn.Conn, error) {
+		c, err := open(options(s))
+		if err != nil {
+			return nil, err
+		}
+		return conn.Observe(c, func(context.Context, conn.Request) {}), nil
+	})
+}
+
 // TestSharedClientOfACluster: rueidis follows a slot that has moved by itself, so the adapter sees
 // no error.
 func TestSharedClientOfACluster(t *testing.T) {
