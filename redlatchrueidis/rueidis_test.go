@@ -12,9 +12,11 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/conn/conntest"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
@@ -137,10 +139,26 @@ func TestSharedClient(t *testing.T) {
 
 func TestSharedClientWithRESP2(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is TestOwnClient in the older protocol, which TestOwnClientWhosePasswordComesFirst speaks: make test-all runs it")
+		t.Skip("TestEveryKindOverASharedClient shows the locks over one: make test-all runs it")
 	}
 	t.Parallel()
-	conntest.RunAgain(t, shared(func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }))
+	conntest.RunAgain(t, shared(inRESP2))
+}
+
+func inRESP2(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }
+
+// TestEveryKindOverASharedClient is what make test runs of the suite for a client of the program, and
+// of that for RESP2.
+func TestEveryKindOverASharedClient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := func() *redlatch.Client {
+		c := check.Value(shared(inRESP2)(t, conntest.Server{Addr: server.Addr()})).OK(t)
+		client := check.Value(redlatch.New(c, redlatch.Options{})).OK(t)
+		t.Cleanup(func() { check.Nil(t, "Close", client.Close()) })
+		return client
+	}
+	kindtest.Run(t, client(), client(), "")
 }
 
 // TestOwnClientWithoutRESP3: rueidis goes on with RESP2 where HELLO is unknown, as at an old server or

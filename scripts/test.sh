@@ -38,8 +38,8 @@ packages=$(grep -v '/internal/simulation$' <<<"$packages")
 simulation=$!
 
 status=0
-# Tests wait more than they compute, so there are several at once. With three times as many, all take
-# longer, and tests find requests unanswered.
+# Tests wait more than they compute, so there are several at once. With nine, all take longer, and tests
+# find requests unanswered.
 go test -short -p 4 -parallel 8 "${flags[@]}" -timeout 10m -json $packages |
 	"$work/tally" -packages "$(wc -w <<<"$packages")" -note 'components and promises' ${REDLATCH_FAILS:+-fails "$REDLATCH_FAILS"} || status=1
 wait $simulation || { status=1; [ -z "${REDLATCH_FAILS:-}" ] || echo simulation >>"$REDLATCH_FAILS"; }

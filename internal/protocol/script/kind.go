@@ -212,8 +212,8 @@ func (k *Kind) keysAndForced(set keys.Set) []string {
 	return set.List(append(slices.Clone(k.siblings), keys.ForcedSuffix)...)
 }
 
-// lazy is a script that is put together when it is first needed: all of them are a megabyte, of which
-// a program needs little, and not when it starts.
+// lazy is a script that is put together when it is first needed. All scripts are a megabyte of text
+// together, and a program runs few of them.
 type lazy struct {
 	name   string
 	files  []string

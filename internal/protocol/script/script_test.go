@@ -210,6 +210,15 @@ func TestHotPartComesFirst(t *testing.T) {
 	}
 }
 
+// TestEveryScriptIsWhole: each is put together when it is first needed, so a file that is not there
+// would be missed late.
+func TestEveryScriptIsWhole(t *testing.T) {
+	t.Parallel()
+	for name, files := range Sources() {
+		check.That(t, len(files) > 0 && assemble(files...) != "", "%s is put together of %v", name, files)
+	}
+}
+
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	owner := Owner("CLIENT", 37)

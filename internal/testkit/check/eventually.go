@@ -3,10 +3,10 @@ package check
 import "time"
 
 // Patience bounds every wait for what must happen. It only matters when something is broken.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
-// Eventually polls until a condition holds. It rests between two looks for at least as long as a look
-// takes.
+// Eventually polls until a condition holds, and fails the test after [Patience]. It rests between two
+// looks for at least as long as a look takes.
 func Eventually(t T, what string, holds func() bool) {
 	t.Helper()
 	EventuallyOr(t, holds, func() string { return what })
@@ -29,7 +29,7 @@ func EventuallyOr(t T, holds func() bool, wanted func() string) {
 }
 
 // Rest returns how long a test that waits for something rests between two looks. The longer it has
-// waited, the longer it rests: looks cost time of processors, which other tests need.
+// waited, the longer it rests: each look uses a processor, which other tests need.
 func Rest(began time.Time) time.Duration {
 	return min(max(2*time.Millisecond, time.Since(began)/16), 50*time.Millisecond)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-// Patience is [check.Patience].
-const Patience = check.Patience
+// Patience bounds every wait for what must happen. It only matters when something is broken.
+const Patience = 30 * time.Second
 
 // Reporter is what a check needs of a test.
 type Reporter interface {

@@ -15,7 +15,7 @@ import (
 
 func TestDemoKeepsItsPromises(t *testing.T) {
 	if testing.Short() {
-		t.Skip("demo.txtar shows the same of the command: make test-all runs it")
+		t.Skip("demo.txtar shows the promises on the embedded server: make test-all runs it")
 	}
 	t.Parallel()
 	for name, url := range map[string]string{"redis-server": redistest.Start(t).URL(), "embedded": redlatchtest.Start(t).URL()} {

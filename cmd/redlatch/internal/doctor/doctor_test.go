@@ -256,7 +256,7 @@ func TestClusterThatHasFailedOver(t *testing.T) {
 // TestTwoClusters: a URL leads to two clusters, of which a client uses one.
 func TestTwoClusters(t *testing.T) {
 	if testing.Short() {
-		t.Skip("TestCluster has one, and starts three servers in place of six: make test-all runs it")
+		t.Skip("its six servers take time of processors that make test has not: make test-all runs it")
 	}
 	t.Parallel()
 	one, other := redistest.StartCluster(t, 3), redistest.StartCluster(t, 3)
