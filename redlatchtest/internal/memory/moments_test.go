@@ -301,3 +301,21 @@ func TestTextIsAdoptedOnce(t *testing.T) {
 		check.That(t, !p.adopts("rl-X-1", "rl-Q-1", ttl), "two have adopted the lease with one text")
 	})
 }
+
+// TestAdoptionThatComesAfterTheSuccessor: a node gave the old owner another slot than the other nodes, and
+// has let the successor in with the right slot when the adoption comes. The old owner leaves its slot.
+func TestAdoptionThatComesAfterTheSuccessor(t *testing.T) {
+	onPanel(t, script.SlotPool, time.Second, func(t *testing.T, p *panel) {
+		const ttl, pool = 30 * time.Second, "8:1::"
+		vote := func(owner, param string) (slot string) {
+			results, _ := p.nodes[0].s.Eval(p.k.Vote(p.set, ballotOf(owner, param, ttl)))
+			return check.Value(script.ParseVote(results[0].Reply)).OK(t).Detail
+		}
+		vote("rl-X-1", pool)
+		vote("rl-S-1", script.From(pool, 1))
+		vote("rl-W-1", pool)
+		n := p.nodes[0].s
+		n.Eval(p.k.Adopt(p.set, "rl-X-1", "rl-S-1", ttl, "1", ttl), p.k.Release(p.set, "rl-S-1", "", true, time.Hour))
+		check.Equal(t, vote("rl-Y-0", pool)+vote("rl-Y-1", pool), "01", "slots of the next two")
+	})
+}

@@ -6,17 +6,20 @@
 -- ARGV  owner, ttl ms, new owner, detail (what the acquisition gave it), bound ms (as in vote.lua; on
 --       one server of no use)
 -- Reply 1 if the owner or the new owner was inside, with that detail, else 0
--- Cost  6 commands if the line is empty, about 12 if not; for a mutex
+-- Cost  7 commands if the line is empty, about 13 if not; for a mutex
 
 -- cold
 local owner, ttl, successor = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 -- A request that is late finds the successor inside, whose lease may be longer by then.
 if not knows() then return 0 end
 -- extend comes first: a server that is out of memory refuses a script whose first write could need
--- some.
-if extend(owner, ttl, true) then
+-- some. At a node of a quorum that mended the successor in meanwhile, both may be inside: renamed, the
+-- old owner would bring its own slot, and that of the successor would stay taken.
+if extend(successor, ttl) then
+  leave(owner, '1')
+elseif extend(owner, ttl, true) then
   rename(owner, successor)
-elseif not extend(successor, ttl) then
+else
   return 0
 end
 bind(ARGV[5])
