@@ -282,7 +282,7 @@ var logMessages = map[EventType]string{
 	EventJeopardy:     "a lease is in jeopardy",
 	EventLost:         "lost a lease",
 	EventReleased:     "released a lease",
-	EventUnkept:       "keeps a lock no more",
+	EventUnkept:       "no longer keeps a lock",
 	EventUnreachable:  "a waiter cannot reach Redis",
 	EventReachable:    "a waiter reaches Redis again",
 	EventOutlived:     "a lease outlives the context of its acquisition",

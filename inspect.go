@@ -356,14 +356,14 @@ func (c *Client) describe(ctx context.Context, e *TakenError) string {
 			text += fmt.Sprintf(" and %d more", n-1)
 		}
 	case len(info.Holders) > 0 && !info.Holders[0].Kept.IsZero():
-		text = "is not in use by now, and kept by " + info.Holders[0].describe(info.At)
+		text = "is no longer in use, but kept by " + info.Holders[0].describe(info.At)
 	case len(info.Holders) > 0:
 		next := slices.MinFunc(info.Holders, func(a, b Holder) int { return cmp.Compare(a.Remaining, b.Remaining) })
 		text = "is closed: " + closed(info.Kind, time.Now().Add(next.Remaining))
 	case e.Closed && time.Now().Before(e.Until):
 		text = "is closed: " + closed(e.Kind, e.Until)
 	default:
-		text = "is free by now"
+		text = "is free now"
 	}
 	return fmt.Sprintf("%s %q %s", e.Kind, e.Name, text)
 }

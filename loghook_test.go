@@ -42,7 +42,7 @@ func TestLogHookLevels(t *testing.T) {
 		{`level=WARN msg="redlatch: a waiter reaches Redis again"`, Event{Type: EventReachable}},
 		{`level=WARN msg="redlatch: a lease outlives the context of its acquisition"`, Event{Type: EventOutlived}},
 		{`level=WARN msg="redlatch: the program has dropped a lease that is held"`, Event{Type: EventForgotten}},
-		{`level=DEBUG msg="redlatch: keeps a lock no more"`, Event{Type: EventUnkept}},
+		{`level=DEBUG msg="redlatch: no longer keeps a lock"`, Event{Type: EventUnkept}},
 		{`level=DEBUG msg="redlatch: detached a lease"`, Event{Type: EventDetached}},
 		{`level=DEBUG msg="redlatch: of a later redlatch"`, Event{Type: "of a later redlatch"}},
 	} {

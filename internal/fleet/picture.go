@@ -108,7 +108,8 @@ func (l *Lock) Extended(h redlatch.Holder) (ago time.Duration, seen bool) {
 }
 
 // Overdue reports whether a holder that has extended its lease before should have done so again:
-// less than half is left of what an extend leaves at least, where a client extends with two thirds left.
+// less than half is left of the least that was seen left just after an extend. A client extends with two
+// thirds left.
 func (l *Lock) Overdue(h redlatch.Holder) bool {
 	_, seen := l.Extended(h)
 	return seen && !h.Detached && h.Remaining < l.leases[h.Owner].least/2

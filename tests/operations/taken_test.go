@@ -155,7 +155,7 @@ func TestTakenWhileClosed(t *testing.T) {
 				}
 				time.Sleep(3 * time.Minute)
 				check.That(t, !strings.Contains(err.Error(), " -"), "later: %v", err)
-				if text := taken.Describe(t.Context()); kind != "yield" && !strings.HasSuffix(text, `"a" is free by now`) {
+				if text := taken.Describe(t.Context()); kind != "yield" && !strings.HasSuffix(text, `"a" is free now`) {
 					t.Errorf("Describe later = %s, want that it is free", text)
 				}
 			})
@@ -186,7 +186,7 @@ func TestTakenDescribesTheHolder(t *testing.T) {
 		check.Equal(t, described(exhausted), `semaphore "s" `+who+" and 1 more", "Describe")
 		locktest.Release(t, second)
 		locktest.Release(t, first)
-		check.Equal(t, described(err), `mutex "a" is free by now`, "Describe after the release")
+		check.Equal(t, described(err), `mutex "a" is free now`, "Describe after the release")
 		s.Do("SET", locktest.StateKey("a"), "by hand")
 		check.Equal(t, described(err), `mutex "a" is held by another library's client (owner "by hand")`, "Describe")
 		ctx, cancel := context.WithCancel(t.Context())

@@ -26,7 +26,8 @@ import (
 )
 
 // Transient reports whether a request that failed with err is worth resending: nothing was
-// answered, or the server said that it cannot just now.
+// answered, or the server said that it cannot just now. MOVED and ASK are for the adapters: astray in
+// redlatchrueidis, unsettled in redlatchgoredis.
 //
 // A "non local key" is the end of a script that deleted a key and wants it back while its slot
 // moves to another node; Redis 8 also speaks of keys "during rehashing of the slot", where a command

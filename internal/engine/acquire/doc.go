@@ -23,7 +23,7 @@
 //	grant.go     from a grant to a lease, or back
 //	attempt.go   what is known of an acquisition on its way
 //	errors.go    its errors: taken, out of time (MaxWait), too late, a round lost. The root fills in a
-//	             TakenError (takenFor in latch.go), and words it (errors.go)
+//	             TakenError (takenFor in latch.go), and words it (errors.go; Describe: inspect.go)
 //	tell.go      what is told of it, once
 //	cycles.go    what is noted of a wait, and cycles: deadlocks of this client (of several: survey)
 //	several.go   several names at once, or one after the other

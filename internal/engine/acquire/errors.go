@@ -12,8 +12,8 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
-// What is in this file is about errors of an acquisition. One that is refused for good has that of the
-// root's Client.refusal (latch.go), a deadlock that of cycles.go, and too few replicas that of grant.go.
+// This file has the errors of an acquisition. A refusal for good is in the root (Client.refusal,
+// latch.go), a deadlock in cycles.go, and too few replicas in grant.go.
 
 // failed wraps err with what was asked of which lock and server.
 func (a *attempt) failed(op string, err error) error { return a.by.Asker.Failed(a.Subject, op, err) }

@@ -39,8 +39,8 @@ func (a *attempt) takeKept(ctx context.Context) (*lease.Lease, error) {
 	return got, err
 }
 
-// wishToKeep has the acquisition that is about to be sent be one that may be kept later: with an owner
-// that says so, and with more tokens. It does nothing while the client could not be asked for the lock,
+// wishToKeep makes the acquisition that is about to be sent one that may be kept later: its owner says
+// so, and it takes more tokens. It does nothing while the client could not be asked for the lock,
 // or if the lock was asked for lately.
 func (a *attempt) wishToKeep() {
 	session := a.by.Listener.Plain().Session()
@@ -55,8 +55,8 @@ func (a *attempt) wishToKeep() {
 	a.Lock, a.owner, a.hearing = a.WithTokens(n), script.MayKeep(a.owner), session
 }
 
-// directly is a grant that came with this answer to the acquisition, or later. What Redis let in at once
-// may be kept: no waiter was in line, and those that come later ask.
+// directly returns the grant g, which came with this answer to the acquisition or later. It marks a grant
+// that Redis gave at once as one that may be kept: no waiter was in line, and those that come later ask.
 func (a *attempt) directly(s script.Standing, answer ask.Answer, g lock.Grant) lock.Grant {
 	switch {
 	case a.hearing == 0 || g.Owner != a.owner:

@@ -41,7 +41,7 @@
 //	pass.go      passing the lock on to the next goroutine of this client
 //	linger.go    keeping the lock for the client's next acquisition, until another client asks for it
 //	reentry.go   beginning a lease of an owner that is inside
-//	gone.go      why Redis has a lease no more (whyGone); force, and the end of the client
+//	gone.go      why Redis no longer has a lease (whyGone); force, and the end of the client
 //	votes.go     votes of a quorum that come while it is held
 //	wanted.go    telling the holder that it is waited for
 //	stray.go     telling of leases that are held without need

@@ -90,8 +90,9 @@ type wish struct {
 	closed bool // told is
 }
 
-// work is a lease as the context of what is done under it. It answers to two keys: a *lock.Lock, if
-// it is that of the lease, with the lease; and [UnderKey] with itself. Neither costs an allocation.
+// work is a lease as the context of what is done under it. Its Value knows two keys: the lease's own
+// *lock.Lock, which gives the lease, and [UnderKey], which gives the context itself. Neither costs an
+// allocation.
 type work Lease
 
 // workContext is a context that ends when the lease is not held any more, or the context that was
@@ -267,7 +268,7 @@ func (l *Lease) tellOf(own []lock.Event, others []telling) {
 	}
 }
 
-// news are what a hook is to be told of a lease, and of those that share its entry.
+// news is what a hook has yet to be told about a lease, and about those that share its entry.
 type news struct {
 	of     *Lease
 	own    []lock.Event
@@ -301,13 +302,13 @@ func (l *Lease) deadline() time.Time { return l.sentAt.Time().Add(l.validity()) 
 // clocks tell. That time counts for the lease, and timers have not seen it. The caller holds l.mu.
 func (l *Lease) asleep(now clock.Reading) time.Duration { return max(now.Gap(l.sentAt), 0) }
 
-// validity returns how long the lease is held after sentAt: the TTL, but for what the clocks may differ
+// validity returns how long the lease is held after sentAt: the TTL, less what the clocks may differ
 // by. sentAt is before the request (ask.Answer.Sent), and Redis counts from its arrival: so the lease
 // ends here before it ends there. confirm moves both. The caller holds l.mu.
 func (l *Lease) validity() time.Duration { return l.ttl - lock.Drift(l.ttl) }
 
-// confirm gives a lease what an extend came to, which was sent then, for by. Another lease gets its TTL
-// at most, and keeps what it has if that is longer. The caller holds l.mu.
+// confirm applies an extend that Redis has confirmed. The request was sent for the lease by. Another
+// lease gets its TTL at most, and keeps what it has if that is longer. The caller holds l.mu.
 func (l *Lease) confirm(by *Lease, sent clock.Reading, ttl time.Duration) {
 	l.state, l.outlasts = held, false
 	if l != by {

@@ -24,8 +24,8 @@ const maxBatch = 256
 
 // maxUnderWay is how many pipelines of extends are under way to one server. They share a time limit.
 // Without a bound, many leases that are due together, as after an outage, would exceed it on a server
-// that works: no answer would count then, and all extends would be sent again. As many more may be those
-// of leases that have no time to wait. A lease that waits for its turn is not in jeopardy: no extend of
+// that works: no answer would count then, and all extends would be sent again. Leases that have
+// no time to wait may use as many again. A lease that waits for its turn is not in jeopardy: no extend of
 // it has failed.
 const maxUnderWay = 16
 
@@ -119,7 +119,7 @@ func (l *Lease) hasten() {
 	l.reschedule(now)
 }
 
-// ExtendDue has the extends of the leases that were due together be sent. The schedule calls it.
+// ExtendDue sends the extends of all leases that came due together. The schedule calls it.
 func (k *Keeper) ExtendDue() {
 	var lanes []*lane
 	for _, t := range k.due {

@@ -24,13 +24,14 @@ const (
 	Forgotten    What = "forgotten"
 )
 
-// Event is what the client is told of an acquisition or of a lease. It is filled in where it happens, in
-// engine/acquire and engine/lease; what all have in common is in their two functions emit, but for
-// acquire/reentry.go. A new field
-// also goes into the root's event.go (Event and its comment on which event has it, LogValue and tell),
-// into engine/recorder.go and record/journal if the journal has it (the root's journal.go, journal.lua,
-// and cli/report/json.go of the command, too), into redlatchprom and redlatchotel if a metric or a span
-// has it, and into cmd/redlatch/internal/cli/talk/event.go if the JSON of the command has it.
+// Event is what the client is told of an acquisition or of a lease. Engine/acquire and engine/lease fill
+// it in where it happens; their methods emit (acquire/tell.go, lease/lease.go) set the fields that all
+// events have, and acquire/reentry.go sets them itself.
+//
+// A new field also goes into the root's event.go (Event and its comment on which event has it, LogValue
+// and tell), into engine/recorder.go and record/journal if the journal has it (the root's journal.go,
+// journal.lua, and cli/report/json.go of the command, too), into redlatchprom and redlatchotel if a metric
+// or a span has it, and into cmd/redlatch/internal/cli/talk/event.go if the JSON of the command has it.
 type Event struct {
 	What      What
 	ID        uint64 // of the acquisition

@@ -62,7 +62,7 @@
 // the largest token may be known to none of them. Then all nodes must answer, and their clocks
 // count as numbers: that of a new name is not below the clock of the node that gave it.
 //
-//	conn.go       a call to all nodes, and its answer
+//	conn.go       a call to all nodes, its answer, and how many are a majority
 //	courier.go    the way to one node
 //	majority.go   what a majority answered, and when a "no" is sure
 //	epochs.go     which nodes vote

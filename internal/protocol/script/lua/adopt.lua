@@ -13,8 +13,8 @@ local owner, ttl, successor = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 -- A request that is late finds the successor inside, whose lease may be longer by then.
 if not knows() then return 0 end
 -- extend comes first: a server that is out of memory refuses a script whose first write could need
--- some. At a node of a quorum that mended the successor in meanwhile, both may be inside: renamed, the
--- old owner would bring its own slot, and that of the successor would stay taken.
+-- some. A node of a quorum that has let the successor in has both inside. A rename would
+-- bring the slot of the old owner, and the slot of the successor would stay taken.
 if extend(successor, ttl) then
   leave(owner, '1')
 elseif extend(owner, ttl, true) then
