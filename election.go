@@ -79,7 +79,7 @@ const longTerm = time.Minute
 // Leader is the leader of an election at one moment.
 type Leader struct {
 	Value   string    // what the leader is known by, as it gave it to [Election.Campaign]
-	Term    int64     // the number of its term, which is the fencing token of its lease; 0 if there is no leader
+	Term    int64     // the fencing token of its lease, or less while nodes of a quorum do not answer; 0 if there is no leader
 	Since   time.Time // when the term began, by the server's clock; zero if unknown, as over a quorum
 	Process Process   // of the leader
 }

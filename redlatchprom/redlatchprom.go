@@ -180,7 +180,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 func valid(labels prometheus.Labels) bool {
 	runes := 0
 	for name, value := range labels {
-		if !model.LegacyValidation.IsValidLabelName(name) || !utf8.ValidString(value) {
+		reserved := strings.HasPrefix(name, model.ReservedLabelPrefix)
+		if reserved || !model.LegacyValidation.IsValidLabelName(name) || !utf8.ValidString(value) {
 			return false
 		}
 		runes += utf8.RuneCountInString(name) + utf8.RuneCountInString(value)

@@ -284,7 +284,12 @@ func TestHistogramsAreNativeAndClassic(t *testing.T) {
 func TestExemplars(t *testing.T) {
 	t.Parallel()
 	m, registry := metrics(t, redlatchprom.Options{
-		Exemplar: func(_ context.Context, e redlatch.Event) prometheus.Labels { return prometheus.Labels{"name": e.Name} },
+		Exemplar: func(_ context.Context, e redlatch.Event) prometheus.Labels {
+			if e.Name == "reserved" {
+				return prometheus.Labels{"__name": e.Name}
+			}
+			return prometheus.Labels{"name": e.Name}
+		},
 	})
 	tell := func(name string, waited time.Duration) {
 		m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, Kind: "mutex", Name: name, TTL: time.Second})
@@ -295,6 +300,7 @@ func TestExemplars(t *testing.T) {
 	tell("invoice:42", 2*time.Second)
 	tell(strings.Repeat("long", 32), 20*time.Second)
 	tell("no \xff text", 40*time.Second)
+	tell("reserved", 40*time.Second)
 	var found []string
 	for _, b := range find(t, registry, "redlatch_acquire_duration_seconds", prometheus.Labels{"outcome": "granted"}).GetHistogram().GetBucket() {
 		for _, l := range b.GetExemplar().GetLabel() {
@@ -302,7 +308,7 @@ func TestExemplars(t *testing.T) {
 		}
 	}
 	check.That(t, len(found) == 1 && found[0] == "invoice:42", "exemplars %q, want invoice:42 alone", found)
-	want(t, registry, map[string]float64{`redlatch_acquire_duration_seconds{outcome="granted"}`: 3})
+	want(t, registry, map[string]float64{`redlatch_acquire_duration_seconds{outcome="granted"}`: 4})
 }
 
 func TestUnknownKindIsRefused(t *testing.T) {

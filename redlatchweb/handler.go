@@ -3,6 +3,7 @@ package redlatchweb
 import (
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,7 @@ type Handler struct {
 	patience time.Duration // how long a page waits for its first picture
 	writing  time.Duration // how long a viewer may take to read what it is sent
 	streams  atomic.Int64  // viewers that are sent events
+	unlive   sync.Once     // tells that pages are not live
 }
 
 // releaseFunc is [redlatch.Client.ForceRelease].

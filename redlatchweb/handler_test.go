@@ -895,3 +895,49 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestExaminationThatFails: the page does not say "No faults" of servers that were not examined, and a level
+// that it does not know is no "ok".
+func TestExaminationThatFails(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		found []Finding
+		err   error
+		never string
+	}{
+		{err: errors.New("broken"), never: "No faults"},
+		{found: []Finding{{Level: "error", Check: "memory"}}, never: "check ok"},
+	} {
+		h := made(t, canned{}, Options{Doctor: func(context.Context) ([]Finding, error) { return c.found, c.err }})
+		locktest.Eventually(t, "the page tells of the examination", func() bool {
+			text := answerTo(h, "/health")
+			check.That(t, !strings.Contains(text, c.never), "the page says %q", c.never)
+			return strings.Contains(text, "As of")
+		})
+	}
+}
+
+// TestPageThatSaysReleased: an address does not make a page say that a lock was taken by force.
+func TestPageThatSaysReleased(t *testing.T) {
+	t.Parallel()
+	for name, force := range map[string]*redlatch.Force{"free": nil, "taken long ago": {At: time.Now().Add(-time.Hour)}, "just taken": {At: time.Now()}} {
+		h := made(t, canned{locks: func(now time.Time) []redlatch.LockInfo {
+			return []redlatch.LockInfo{{Kind: "mutex", Name: "a", At: now, Forced: force}}
+		}}, Options{})
+		text := answerTo(h, "/lock?name=a&released=1")
+		check.That(t, strings.Contains(text, "was taken by force.") == (name == "just taken"), "of a lock that is %s: %s", name, text)
+	}
+}
+
+// TestStreamBehindMiddleware: a writer that hides what the server's can do gets no stream.
+func TestStreamBehindMiddleware(t *testing.T) {
+	t.Parallel()
+	h := made(t, canned{}, Options{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+	}))
+	defer server.Close()
+	resp := check.Value(http.Get(server.URL + "/events?page_of=locks")).OK(t)
+	defer resp.Body.Close()
+	check.Equal(t, resp.StatusCode, http.StatusNotImplemented, "the status")
+}

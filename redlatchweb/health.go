@@ -78,9 +78,12 @@ func (r report) Summary() string {
 		switch {
 		case n > 0:
 			all = append(all, plural(n, level))
-		case level == "fault":
+		case level == "fault" && r.Err == nil:
 			all = append(all, "No faults")
 		}
+	}
+	if len(all) == 0 {
+		return ""
 	}
 	return strings.Join(all, ", ") + "."
 }
@@ -89,6 +92,12 @@ func (h *health) examine(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	found, err := guarded(ctx, h.look)
+	found = slices.Clone(found)
+	for i := range found {
+		if rank(found[i].Level) < 0 { // the program's own word
+			found[i].Level = "fault"
+		}
+	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return rank(b.Level) - rank(a.Level) })
 	h.mu.Lock()
 	defer h.mu.Unlock()

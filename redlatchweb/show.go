@@ -242,7 +242,7 @@ type lockPage struct {
 
 func showLock(h *Handler, p *fleet.Picture, values url.Values) any {
 	l, err := p.Detail(values.Get("name"))
-	page := lockPage{Lock: l, Err: err, MayRelease: h.release != nil, Released: values.Get("released") != ""}
+	page := lockPage{Lock: l, Err: err, MayRelease: h.release != nil}
 	page.Record = p.Record(values.Get("name"))
 	for _, d := range p.Deadlocks {
 		if slices.ContainsFunc(d.Waiters, func(w redlatch.Blocked) bool { return w.Lock == values.Get("name") }) {
@@ -250,6 +250,8 @@ func showLock(h *Handler, p *fleet.Picture, values url.Values) any {
 		}
 	}
 	if l != nil {
+		// The address alone proves nothing: it may be old, or made up.
+		page.Released = values.Get("released") != "" && l.Forced != nil && l.At.Sub(l.Forced.At) < time.Minute
 		page.More = l.Waiting + l.Deaf - len(l.Waiters)
 		for _, h := range l.Holders {
 			switch {

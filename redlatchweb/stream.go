@@ -3,6 +3,7 @@ package redlatchweb
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -45,6 +46,13 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Accel-Buffering", "no")
 	s := &stream{w: w, patience: h.writing, control: http.NewResponseController(w), told: time.Now()}
 	_ = s.control.SetReadDeadline(time.Time{}) // so that the server's own do not end the stream
+	if err := s.begin(); errors.Is(err, errors.ErrUnsupported) {
+		h.unlive.Do(func() {
+			h.options.Log.Error("redlatchweb: pages are not live: middleware hides what the server's http.ResponseWriter can do; it needs Unwrap", "err", err)
+		})
+		http.Error(w, "the program that serves this page cannot send it live", http.StatusNotImplemented)
+		return
+	}
 	if s.send([]byte("retry: 2000\n\n")) != nil {
 		return
 	}
@@ -117,9 +125,18 @@ func (s *stream) tell(p *part) error {
 	return s.send(b.Bytes())
 }
 
+// begin sends the header. The error matches [errors.ErrUnsupported] if w cannot flush, or has no deadlines:
+// a viewer that does not read would keep the stream for good.
+func (s *stream) begin() error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(s.patience)); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
 func (s *stream) send(text []byte) error {
 	s.told = time.Now()
-	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience)) // a writer of a test has none
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience))
 	if _, err := s.w.Write(text); err != nil {
 		return err
 	}

@@ -56,6 +56,15 @@ var (
 	_ certmagic.LockLeaseRenewer = (*Storage)(nil)
 )
 
+// String returns what the storage says of itself. Certmagic logs a storage, and without a String it would
+// log the fields of the storage inside, passwords too.
+func (s *Storage) String() string {
+	if of, ok := s.Storage.(fmt.Stringer); ok {
+		return of.String() + ", with locks on Redis"
+	}
+	return fmt.Sprintf("%T, with locks on Redis", s.Storage)
+}
+
 // Wrap returns a storage that stores in s and locks on Redis. The locks of s are not used any more.
 // Wrap sends nothing.
 func Wrap(s certmagic.Storage, client *redlatch.Client, o Options) *Storage {

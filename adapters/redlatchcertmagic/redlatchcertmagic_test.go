@@ -1,6 +1,7 @@
 package redlatchcertmagic_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,11 +12,13 @@ import (
 	"fmt"
 	"math/big"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/adapters/redlatchcertmagic"
@@ -180,4 +183,31 @@ func TestOutage(t *testing.T) {
 			return renew() == nil
 		})
 	})
+}
+
+// secret is a storage with a password.
+type secret struct {
+	certmagic.Storage
+	Password string
+}
+
+// discreet says of itself what may be logged.
+type discreet struct{ secret }
+
+func (discreet) String() string { return "a bucket" }
+
+// TestLogOfAStorage: certmagic logs its storage, and the password is not in what is written.
+func TestLogOfAStorage(t *testing.T) {
+	t.Parallel()
+	client := locktest.Open(t, url, redlatch.Options{})
+	for want, inside := range map[string]certmagic.Storage{
+		"a bucket, with locks on Redis":                      discreet{secret{Password: "hunter2"}},
+		"redlatchcertmagic_test.secret, with locks on Redis": secret{Password: "hunter2"},
+	} {
+		var text bytes.Buffer
+		encoder := zapcore.NewJSONEncoder(zapcore.EncoderConfig{})
+		log := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(&text), zap.InfoLevel))
+		log.Info("cleaning", zap.Any("storage", redlatchcertmagic.Wrap(inside, client, redlatchcertmagic.Options{})))
+		check.That(t, strings.Contains(text.String(), want) && !strings.Contains(text.String(), "hunter2"), "logged %s", &text)
+	}
 }

@@ -90,7 +90,7 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	}
 	l.mu.Lock()
 	length, identity := l.length, leader.Value
-	if identity == l.identity && (l.term == nil || l.term.Token() != leader.Term) {
+	if identity == l.identity && !l.leads(leader.Term) {
 		identity += " (another process)" // which client-go would take for this one
 	}
 	l.mu.Unlock()
@@ -106,6 +106,12 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		Term, At int64
 	}{record, leader.Term, time.Now().UnixNano()})
 	return &record, raw, err
+}
+
+// leads reports whether a term is that of this process. The nodes of a quorum that answer may tell a
+// smaller number than the token; a later leader has a larger one. The caller holds l.mu.
+func (l *Lock) leads(term int64) bool {
+	return l.term != nil && (l.term.Token() == term || l.term.Held() && l.term.Token() > term)
 }
 
 // Create makes this process the leader if there is none. Otherwise the error says that the election

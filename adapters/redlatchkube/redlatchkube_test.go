@@ -226,3 +226,28 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("Create = %v after the leader has resigned", err)
 	}
 }
+
+// TestLeaderOverAQuorum: a node that missed a term tells a smaller number than the token of the leader. While
+// another node does not answer, the leader does not take itself for another process.
+func TestLeaderOverAQuorum(t *testing.T) {
+	t.Parallel()
+	nodes := []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
+	var urls []string
+	for _, n := range nodes {
+		urls = append(urls, n.URL())
+	}
+	o := redlatch.Options{RequestTimeout: time.Second, Journal: redlatch.JournalOptions{Off: true}}
+	client := check.Value(redlatch.OpenQuorum(t.Context(), urls, o)).OK(t)
+	defer client.Close()
+	lock := redlatchkube.New(client.Election("a"), "one")
+	record := resourcelock.LeaderElectionRecord{HolderIdentity: "one", LeaseDurationSeconds: 30}
+	check.OK(t, "Create", lock.Create(t.Context(), record))
+	smaller := fmt.Sprintf("%d\t0\tone", lock.Token()-1)
+	nodes[2].Do("HSET", locktest.SiblingKey("a", "inside"), lock.Term().Owner(), smaller)
+	nodes[0].Pause()
+	defer nodes[0].Resume()
+	leader := check.Value(client.Election("a").Leader(t.Context())).OK(t)
+	check.That(t, leader.Term < lock.Token(), "the nodes tell term %d, and the token is %d", leader.Term, lock.Token())
+	got, _, err := lock.Get(t.Context())
+	check.That(t, err == nil && got.HolderIdentity == "one", "Get = %+v, %v in the process that leads", got, err)
+}

@@ -36,7 +36,9 @@ type Guard interface {
 // Requests with one token may run together; the first with a newer token waits until they have
 // returned. They do not keep it waiting for long: their context is canceled, with a
 // [*fence.StaleError] as its cause, and reading their body fails, so that a client that was
-// suspended while it sent one holds up no other.
+// suspended while it sent one holds up no other. For that, middleware around the handler must hand on
+// read deadlines (see [http.ResponseController]; http.TimeoutHandler does not). Behind other middleware,
+// give the server a ReadTimeout.
 func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.Handler {
 	if g == nil || name == nil || next == nil {
 		panic("redlatch: fencehttp.Handler needs a guard, a name and a handler")

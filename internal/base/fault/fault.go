@@ -56,24 +56,25 @@ func Unreached(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
-// several is errors that came together, told on one line.
-type several []error
+// several is errors that came together, told on one line. It is no slice, so that programs may compare
+// errors, and use them as keys of a map.
+type several struct{ errs []error }
 
-func (s several) Error() string {
+func (s *several) Error() string {
 	var all []string
-	for _, err := range s {
+	for _, err := range s.errs {
 		all = append(all, err.Error())
 	}
 	return strings.Join(all, "; ")
 }
 
-func (s several) Unwrap() []error { return s }
+func (s *several) Unwrap() []error { return s.errs }
 
 // Join returns these errors as one, without those that are nil; nil if all are. An error that one
 // before it wraps is left out: work that returns the cause of its context, and the release after
 // it, tell the same loss.
 func Join(errs ...error) error {
-	var all several
+	var all []error
 	for _, err := range errs {
 		told := func(before error) bool { return errors.Is(before, err) }
 		if err != nil && !slices.ContainsFunc(all, told) {
@@ -86,5 +87,5 @@ func Join(errs ...error) error {
 	case 1:
 		return all[0]
 	}
-	return all
+	return &several{all}
 }

@@ -33,6 +33,7 @@ func TestJoinTellsALossOnce(t *testing.T) {
 	} {
 		got := fault.Join(c.errs...)
 		check.That(t, got != nil && got.Error() == c.want && errors.Is(got, lost), "fault.Join(%v) = %v, want %q, which matches the loss", c.errs, got, c.want)
+		check.That(t, errors.Is(got, got) && map[error]int{got: 1}[got] == 1, "%v is not itself", got)
 	}
 	check.Nil(t, "fault.Join(nil, nil)", fault.Join(nil, nil))
 }

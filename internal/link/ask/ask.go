@@ -172,30 +172,31 @@ func (a *Asker) ask(
 			within = told
 		}
 		result := a.sendInTurn(ctx, node, call, within)
+		resent := n > 0 || result.Resent // by the sender, after a bundle that was refused: the first request may have run
 		if result.Err == nil {
-			return Answer{result.Reply, result.Sent, n > 0 || result.Resent}, nil
+			return Answer{result.Reply, result.Sent, resent}, nil
 		}
 		if err := fault.WhyDone(ctx); err != nil {
 			if errors.Is(err, context.DeadlineExceeded) { // the caller's, with nothing heard from Redis
 				err = fmt.Errorf("%w: %w", fault.ErrUnreachable, err)
 			}
-			return Answer{Resent: n > 0}, a.FailedAt(s, node, op, err)
+			return Answer{Resent: resent}, a.FailedAt(s, node, op, err)
 		}
 		if !retry.Transient(result.Err) && !(script.Releases(call) && retry.RefusesWrites(result.Err)) {
-			return Answer{Resent: n > 0}, a.Refused(ctx, s, node, op, result.Err)
+			return Answer{Resent: resent}, a.Refused(ctx, s, node, op, result.Err)
 		}
 		if sent := (*conn.ReplyError)(nil); said == nil || errors.As(result.Err, &sent) {
 			said = result.Err
 		}
 		if a.closing.Err() != nil {
-			return Answer{Resent: n > 0}, a.FailedAt(s, node, op, fmt.Errorf("%w: %w: %w", fault.ErrClosed, fault.ErrUnreachable, said))
+			return Answer{Resent: resent}, a.FailedAt(s, node, op, fmt.Errorf("%w: %w: %w", fault.ErrClosed, fault.ErrUnreachable, said))
 		}
 		wait := retry.Pause(n)
 		if retry.Progresses(result.Err) {
 			wait = retry.Pause(0)
 		}
 		if a.now().Since(since)+wait >= patience {
-			return Answer{Resent: n > 0}, a.FailedAt(s, node, op, unanswered(told, said))
+			return Answer{Resent: resent}, a.FailedAt(s, node, op, unanswered(told, said))
 		}
 		retry.Sleep(ctx, wait)
 	}

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,7 +160,7 @@ func (q *Conn) Scan(ctx context.Context, pattern string, each func(key string) e
 			return err
 		})
 		if over || ctx.Err() != nil {
-			return err
+			return cmp.Or(err, ctx.Err())
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", node.Target().Addr, err))
