@@ -21,7 +21,8 @@ var errSilent = errors.New("the server does not answer")
 
 // canceled is what a subscription reads under. Reading takes no notice of its context, but
 // go-redis answers a lost connection by dialing and subscribing anew, in silence and with a lock
-// held that Close needs. Under a canceled context that fails at once.
+// held that Close needs. Under a canceled context that fails at once; over TLS, or with a Dialer of the
+// program that knows no context, when the dial ends.
 var canceled = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -70,7 +71,10 @@ func (c *Conn) listen(ctx context.Context, s *subscription) error {
 	defer func() { go s.pubsub.Close() }()
 	ended := make(chan error, 1)
 	go func() { ended <- s.listen() }()
-	check := time.NewTicker(checkEvery)
+	// It is tempting to check here. But while go-redis dials, which over TLS knows no context, a ping
+	// waits, and neither the end of the subscription nor that of ctx would be heard.
+	checked := make(chan error, 1)
+	check := time.AfterFunc(checkEvery, func() { checked <- s.check() })
 	defer check.Stop()
 	for {
 		select {
@@ -78,10 +82,11 @@ func (c *Conn) listen(ctx context.Context, s *subscription) error {
 			return failure(ctx, err)
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-check.C:
-			if err := s.check(); err != nil {
+		case err := <-checked:
+			if err != nil {
 				return failure(ctx, err)
 			}
+			check.Reset(checkEvery)
 			if s.left != nil && s.left() { // it goes on to answer, and hears nothing any more
 				return trunk.ErrMoved
 			}

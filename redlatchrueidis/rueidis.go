@@ -97,6 +97,11 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 	if o.ConnWriteTimeout == 0 {
 		o.ConnWriteTimeout = 6 * time.Second
 	}
+	// Rueidis has none of these for sentinels. One that is mute would keep it from the others, and with
+	// them from the new master.
+	sentinel := &o.Sentinel.Dialer
+	sentinel.KeepAlive = cmp.Or(sentinel.KeepAlive, o.Dialer.KeepAlive)
+	sentinel.Timeout = cmp.Or(sentinel.Timeout, o.Dialer.Timeout, rueidis.DefaultDialTimeout)
 	if o.PipelineMultiplex == 0 {
 		o.PipelineMultiplex = -1
 	}
@@ -165,6 +170,7 @@ func (c *Conn) Close() error {
 		if c.direct != nil {
 			c.direct.close()
 		}
+		c.silence.close() // else rueidis waits, for each that is silent in turn
 		c.client.Close()
 	}
 	return nil

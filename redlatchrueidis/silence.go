@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +32,7 @@ type silence struct {
 	pause time.Duration     // between two drops at one address
 	ended func(addr string) // is called when a connection is closed
 
+	closed  atomic.Bool // none is made any more
 	mu      sync.Mutex
 	open    map[*heard]struct{}
 	dropped map[string]time.Duration // by address, on the clock of elapsed
@@ -44,8 +47,11 @@ func listenIn(o *rueidis.ClientOption, ended func(addr string)) *silence {
 	}
 	dial := dialerOf(o)
 	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
-		if ctx.Value(undialed{}) != nil {
+		switch {
+		case ctx.Value(undialed{}) != nil:
 			return nil, errUndialed
+		case s.closed.Load():
+			return nil, net.ErrClosed
 		}
 		c, err := dial(ctx, addr, d, t)
 		if err != nil {
@@ -102,6 +108,17 @@ func (s *silence) drop() {
 // leave closes all connections. It is called when a server has said that it is a replica: a name or a
 // proxy may lead to the new master by now.
 func (s *silence) leave() { s.cut(func(*heard, time.Duration) bool { return true }) }
+
+// close closes all connections, at the end of the client: nothing is under way.
+func (s *silence) close() {
+	s.closed.Store(true)
+	s.mu.Lock()
+	all := slices.Collect(maps.Keys(s.open))
+	s.mu.Unlock()
+	for _, h := range all {
+		h.cut()
+	}
+}
 
 // cut closes the connections that are meant, at addresses where it may.
 func (s *silence) cut(meant func(h *heard, now time.Duration) bool) {

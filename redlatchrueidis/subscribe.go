@@ -17,7 +17,11 @@ import (
 // checks that connection in the background like any other.
 func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
 	subscribe := c.client.B().Subscribe().Channel(channel).Build()
-	if !c.target.Cluster {
+	switch {
+	case c.client.Mode() == rueidis.ClientModeSentinel: // the old master may only be cut off from the others
+		master := c.client.Nodes()
+		return c.listen(ctx, c.client, subscribe, func() bool { return !holds(c.client.Nodes(), master) }, up, message)
+	case !c.target.Cluster:
 		return c.listen(ctx, c.client, subscribe, stays, up, message)
 	}
 	_, _ = c.nodeOf(ctx, channel) // so that masters are known: at a replica, the first check would end it
@@ -28,8 +32,18 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message
 	return c.listen(ctx, at, subscribe, left, up, message)
 }
 
-// checkEvery is how often a subscription looks whether its node has left the cluster. Such a node goes
-// on to answer, and hears nothing any more.
+// holds reports whether all of these nodes are among those.
+func holds(those, these map[string]rueidis.Client) bool {
+	for addr := range these {
+		if those[addr] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// checkEvery is how often a subscription looks whether its node has left the cluster, or is no master for
+// Sentinel any more. Such a node goes on to answer, and hears nothing any more.
 const checkEvery = 5 * time.Second
 
 // stays is for a subscription at a server that cannot leave.

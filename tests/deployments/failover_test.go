@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -146,5 +147,31 @@ func TestSentinelsThatLie(t *testing.T) {
 			locktest.Release(t, held)
 			help.WantNext(t, next, token)
 		})
+	}
+}
+
+// TestMuteSentinels: hosts that accept and say nothing. The first one of the URL keeps Open from no other,
+// and Close does not wait for any.
+func TestMuteSentinels(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartSentinels(t)
+	mute := check.Value(net.Listen("tcp", "127.0.0.1:0")).OK(t)
+	defer mute.Close()
+	url := strings.Replace(g.URL(), "://", "://"+mute.Addr().String()+",", 1)
+	o := redlatch.Options{RequestTimeout: time.Second}
+	c := check.Value(redlatch.Open(locktest.Within(t, locktest.Patience), url, o)).OK(t)
+	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
+	for _, s := range g.Sentinels {
+		s.Pause()
+		defer s.Resume()
+	}
+	time.Sleep(6 * time.Second) // by then the client has asked a sentinel again, and waits for its answer
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close() }()
+	select {
+	case err := <-closed:
+		check.OK(t, "Close", err)
+	case <-time.After(locktest.Patience):
+		t.Error("Close waits for sentinels")
 	}
 }

@@ -183,6 +183,10 @@ func (a *Asker) ask(
 			return Answer{Resent: resent}, a.FailedAt(s, node, op, err)
 		}
 		if !retry.Transient(result.Err) && !(script.Releases(call) && retry.RefusesWrites(result.Err)) {
+			switch node.(type) {
+			case hearing, lacking: // what they tell is about this request, and not about what Refused asks
+				node = a.conn
+			}
 			return Answer{Resent: resent}, a.Refused(ctx, s, node, op, result.Err)
 		}
 		if sent := (*conn.ReplyError)(nil); said == nil || errors.As(result.Err, &sent) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,4 +256,21 @@ func TestKeyBesideALockIsOfAnotherType(t *testing.T) {
 	_, err := a.Ask(t.Context(), subject, "extend", renew)
 	check.That(t, err != nil && strings.Contains(err.Error(), "WRONGTYPE"), "Ask = %v", err)
 	check.Equal(t, len(s.requests()), 2, "requests")
+}
+
+// TestRefusalOfAQuorum: a majority refuses a release, since a key is of another type. What the nodes then say
+// about that key is not told as their answer to the release.
+func TestRefusalOfAQuorum(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		refuse := []func(context.Context) conn.Result{refuses("WRONGTYPE Operation against a key holding the wrong kind of value")}
+		q := quorum.New([]conn.Conn{&server{addr: "1", says: refuse}, &server{addr: "2", says: refuse}, &server{addr: "3", says: refuse}}, timeout/3)
+		defer q.Close()
+		a, subject, _, release := asker(t, t.Context(), q)
+		var heard atomic.Int32
+		_, err := a.AskHearing(t.Context(), subject, "release", release, func(int, conn.Result) { heard.Add(1) })
+		check.Error(t, "AskHearing", err, fault.ErrWrongKind)
+		a.Wait()
+		check.Equal(t, heard.Load(), 3, "answers to the release")
+	})
 }
