@@ -46,7 +46,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			pattern = c.h.options.Patterns[i]
 		}
 		of := func(name, help string, v float64) { tell(name, help, v, pattern) }
-		of("names", "Names that have a holder or a waiter, by the pattern they match.", float64(t.Names))
+		of("names", "Names in use, by the pattern they match.", float64(t.Names))
 		of("holders", "Holders, without places at rest and locks that a client only keeps, by the pattern their name matches.", float64(t.Holders))
 		of("unknown", "Names of which too few nodes of a quorum tell all holders, by the pattern they match.", float64(t.Doubtful))
 		of("kept", "Locks that a client only keeps, not in use, by the pattern their name matches.", float64(t.Kept))

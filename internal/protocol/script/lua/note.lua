@@ -3,8 +3,9 @@
 -- A note is a letter and a JSON object: w for a waiter that keeps a lease, else l. Its fields, left
 -- out if empty: name and kind of the lock that is waited for; since, in ms by the client's clock;
 -- holds, a list of name, kind, owner and token of the leases under whose context the waiter waits;
--- labels; callers, for how many goroutines it stands in line. A client writes a note 100 ms after
--- it came up, deletes it as late after its end, and writes all anew every minute. It keeps 1024.
+-- labels; callers, for how many goroutines it stands in line; kept, since when its client only
+-- keeps it, in ms by that clock. A client writes a note 100 ms after it came up, deletes it as late
+-- after its end, and writes all anew every minute. It keeps 1024.
 --
 -- KEYS  notes of the client
 -- ARGV  ttl ms, anew (1: forget all others first), then for each owner: owner, note ('' to forget
