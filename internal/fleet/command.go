@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/redlatch/redlatch"
 )
@@ -15,7 +16,7 @@ const defaultPrefix = "redlatch:"
 // names the owner, so that it takes the lock from no later holder, however often it is typed. It is
 // "" where there is none, or where a name cannot be typed.
 func ReleaseCommand(l *Lock, h redlatch.Holder) string {
-	args := []string{"redlatch", "release", "--force", "--owner", h.Owner}
+	args := append([]string{"redlatch", "release", "--force"}, Only(h)...)
 	if prefix := strings.TrimSuffix(l.Key, l.Name); prefix != defaultPrefix {
 		args = append(args, "--prefix", prefix)
 	}
@@ -27,6 +28,16 @@ func ReleaseCommand(l *Lock, h redlatch.Holder) string {
 		args[i] = ShellWord(arg)
 	}
 	return strings.Join(args, " ")
+}
+
+// Only returns the flags of release that mean this holder and no later one. The window of a job is always
+// named alike, so it is told by its time, too.
+func Only(h redlatch.Holder) []string {
+	flags := []string{"--owner", h.Owner}
+	if BetweenRuns(h) && !h.Since.IsZero() {
+		flags = append(flags, "--before", h.Since.Add(time.Microsecond).UTC().Format(time.RFC3339Nano))
+	}
+	return flags
 }
 
 // plainWord begins with no =, by which zsh looks for a program.

@@ -32,14 +32,14 @@ func ProcessText(p redlatch.Process, client string) string {
 // unknown stands for a process that has no record.
 const unknown = "a client that is gone, cut off or just starting"
 
-// betweenRuns reports whether what holds a job is the window of a run that has ended.
-func betweenRuns(h redlatch.Holder) bool { return h.Resting && h.Owner == script.Window }
+// BetweenRuns reports whether what holds a job is the window of a run that has ended.
+func BetweenRuns(h redlatch.Holder) bool { return h.Resting && h.Owner == script.Window }
 
 // HolderText returns what is known of the process that holds a lock of that kind. [Lock.HolderText]
 // is for a list.
 func HolderText(kind string, h redlatch.Holder) string {
 	switch {
-	case betweenRuns(h):
+	case BetweenRuns(h):
 		return "the window of its last run"
 	case h.Resting:
 		client := "a client"
@@ -212,7 +212,7 @@ func (l *Lock) leaseText(h redlatch.Holder) Fact {
 	switch {
 	case !h.Kept.IsZero() && !h.Dead:
 		return Fact{Label: Lease, Text: "given up when another wants it; " + ends(h.Remaining)}
-	case betweenRuns(h):
+	case BetweenRuns(h):
 		return Fact{Label: Lease, Text: "the next run may begin in " + Span(h.Remaining)}
 	case h.Remaining < 0 || h.Resting || h.Foreign || h.Detached || h.Dead: // no client extends it
 		return Fact{Label: Lease, Text: ends(h.Remaining)}

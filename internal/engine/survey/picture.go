@@ -92,7 +92,7 @@ func (p *Picture) inspected(r conn.Reply) error {
 		p.Remaining = 0
 	}
 	for i, h := range state.Holders {
-		p.Holders = append(p.Holders, newHolder(p.Kind, h, state.Now))
+		p.Holders = append(p.Holders, newHolder(p.Kind, h, state))
 		if i == 0 || h.Remaining > p.Remaining {
 			p.Remaining = h.Remaining
 		}
@@ -105,8 +105,8 @@ func (p *Picture) inspected(r conn.Reply) error {
 	return nil
 }
 
-// newHolder is a holder as a script tells it, at that time of the server.
-func newHolder(kind *script.Kind, h script.Holder, now int64) Holder {
+// newHolder is a holder as a script tells it.
+func newHolder(kind *script.Kind, h script.Holder, state script.State) Holder {
 	client, ours := script.OwnerClient(h.Owner)
 	n := Holder{
 		Party: Party{Owner: h.Owner, Client: client}, Token: h.Token, Remaining: h.Remaining, Detail: h.Detail,
@@ -117,7 +117,9 @@ func newHolder(kind *script.Kind, h script.Holder, now int64) Holder {
 		n.Token = 0 // what is remembered is that of another holder
 	case n.Token > 0 && !kind.Counts():
 		// A token is the server's clock at the grant, and the last of several a little more.
-		n.Since = time.UnixMicro(min(n.Token, now))
+		n.Since = time.UnixMicro(min(n.Token, state.Now))
+	case n.Owner == script.Window && state.Token > 0 && !kind.Counts(): // it began with the last run
+		n.Since = time.UnixMicro(min(state.Token, state.Now))
 	}
 	return n
 }

@@ -96,7 +96,7 @@ func (c *Child) Expect(deadline time.Time) { c.guard.expect(c.group, deadline) }
 // from then on.
 func (c *Child) Close() {
 	c.orphans()
-	c.terminal.takeBack()
+	c.terminal.close()
 	c.overdue = c.guard.dismiss()
 }
 

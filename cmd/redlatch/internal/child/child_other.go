@@ -59,8 +59,8 @@ func (*guard) expect(int, time.Time) {}
 func (*guard) dismiss() bool         { return false }
 
 // Guard is not used on this system.
-func Guard(io.Reader, io.Writer, io.Writer) (string, time.Time) { return "", time.Time{} }
+func Guard(io.Reader, io.Writer, func(will, message string)) (string, time.Time) { return "", time.Time{} }
 
 type terminal struct{}
 
-func (*terminal) takeBack() {}
+func (*terminal) close() {}

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == child.GuardArg {
-		child.Guard(os.Stdin, os.Stdout, os.Stderr)
+		child.Guard(os.Stdin, os.Stdout, func(_, message string) { fmt.Fprintln(os.Stderr, message) })
 		return
 	}
 	os.Exit(m.Run())

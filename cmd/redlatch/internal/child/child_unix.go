@@ -24,6 +24,7 @@ func dropped() []os.Signal { return []os.Signal{syscall.SIGPIPE, syscall.SIGTSTP
 
 // start starts the process, and a goroutine that waits for it.
 func (c *Child) start() error {
+	heed() // an earlier command may have left this program forbearing
 	c.terminal = openTerminal(c.cmd.Stdin)
 	c.cmd.SysProcAttr = attributes()
 	c.cmd.SysProcAttr.Setpgid = true
@@ -35,7 +36,7 @@ func (c *Child) start() error {
 	go c.run(started)
 	err := <-started
 	if err != nil {
-		c.terminal.takeBack()
+		c.terminal.close()
 	}
 	return err
 }
@@ -90,13 +91,16 @@ func (c *Child) Forward(sig os.Signal) {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
 		_ = syscall.Kill(c.group, sig.(syscall.Signal))
 	default:
-		c.signal(sig.(syscall.Signal))
+		c.tell(sig.(syscall.Signal))
 	}
 }
 
 // Terminate asks the whole group to end.
-func (c *Child) Terminate() {
-	c.signal(syscall.SIGTERM)
+func (c *Child) Terminate() { c.tell(syscall.SIGTERM) }
+
+// tell sends the whole group a signal that is meant to end it.
+func (c *Child) tell(sig syscall.Signal) {
+	c.signal(sig)
 	c.signal(syscall.SIGCONT) // a stopped process hears nothing
 }
 

@@ -74,10 +74,10 @@ func (g *guard) dismiss() (killed bool) {
 }
 
 // Guard is what the executable does when its first argument is [GuardArg]: it kills the group that
-// it was told of when the deadline has passed or when in ends, and says so on stderr. In the first
+// it was told of when the deadline has passed or when in ends, and says so, with the will. In the first
 // case it tells out, too. In the second case it returns the will of the program, and the deadline,
 // once no process of the group is left; if one is left at the deadline, the will is "".
-func Guard(in io.Reader, out, stderr io.Writer) (will string, deadline time.Time) {
+func Guard(in io.Reader, out io.Writer, say func(will, message string)) (will string, deadline time.Time) {
 	// A supervisor that ends everything at once ends the program and its command first. The guard
 	// outlives them.
 	signal.Ignore(append(forwarded(), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)...)
@@ -86,7 +86,7 @@ func Guard(in io.Reader, out, stderr io.Writer) (will string, deadline time.Time
 	kill := func(why string) {
 		if guardKill(group) && !said { // what it killed stays in the group until its parent reaps it
 			said = true
-			fmt.Fprintf(stderr, "redlatch: %s killed the command: %s\n", time.Now().Format(time.DateTime), why)
+			say(will, "killed the command: "+why)
 		}
 	}
 	expired := time.NewTimer(time.Hour)

@@ -14,33 +14,45 @@ import (
 // terminal is the program's controlling terminal, which the group in the foreground reads from and
 // gets Ctrl-C from. A nil terminal is none.
 type terminal struct {
-	fd   int
-	ours int // the group of this program
-	lent bool
+	fd    int
+	apart *os.File // the same, if it is not the standard input: a command reads a password from it
+	ours  int      // the group of this program
+	lent  bool
 }
 
-// openTerminal returns the terminal behind a standard input, if it is one that controls this
-// program.
+// openTerminal returns the terminal that controls this program, if it has one.
 func openTerminal(stdin io.Reader) *terminal {
-	file, ok := stdin.(*os.File)
-	if !ok {
+	t := &terminal{ours: syscall.Getpgrp()}
+	if file, ok := stdin.(*os.File); ok {
+		t.fd = int(file.Fd())
+		if _, err := t.foreground(); err == nil {
+			return t
+		}
+	}
+	apart, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
 		return nil
 	}
-	t := &terminal{fd: int(file.Fd()), ours: syscall.Getpgrp()}
-	if _, err := t.foreground(); err != nil {
-		return nil
-	}
+	t.fd, t.apart = int(apart.Fd()), apart
 	return t
+}
+
+// close takes the terminal back, and closes what was opened.
+func (t *terminal) close() {
+	t.takeBack()
+	if t != nil && t.apart != nil {
+		_ = t.apart.Close()
+	}
 }
 
 func (t *terminal) foreground() (group int, err error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
 
 // handOver reports whether a new command should start in the foreground, and notes that it does: if
-// this program is there, and does not write to a pipe. Behind a pipe there may be a pager, which
+// this program is there, reads from the terminal, and does not write to a pipe. Behind a pipe there may be a pager, which
 // shares the group of this program and needs the terminal; the command then gets it if and when it
 // asks, by give.
 func (t *terminal) handOver(stdout io.Writer) bool {
-	if t == nil {
+	if t == nil || t.apart != nil {
 		return false
 	}
 	group, err := t.foreground()
@@ -59,6 +71,10 @@ func isPipe(w io.Writer) bool {
 	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeNamedPipe != 0
 }
+
+// heed undoes forbear, as far as a command inherits it: a signal with a handler has none in a new program.
+// [signal.Reset] would leave it ignored.
+func heed() { signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU, syscall.SIGTTIN) }
 
 // forbear lets this program use the terminal from the background, to which it has given it away: it
 // ignores the signals that would stop it there. It comes after the start of the command, which

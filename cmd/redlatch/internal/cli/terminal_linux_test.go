@@ -21,6 +21,7 @@ import (
 // session is a program on a terminal of its own, and someone in front of it.
 type session struct {
 	t        *testing.T
+	server   *redistest.Server
 	keyboard *os.File
 	cmd      *exec.Cmd
 	screen   output
@@ -32,7 +33,7 @@ func login(t *testing.T, stdout io.Writer, args ...string) *session {
 	t.Helper()
 	server := redistest.Start(t)
 	keyboard, terminal := openTerminal(t)
-	s := &session{t: t, keyboard: keyboard}
+	s := &session{t: t, server: server, keyboard: keyboard}
 	if stdout == nil {
 		stdout = terminal
 	}
@@ -128,6 +129,29 @@ func TestCommandInAPipelineGetsTheTerminalWhenItAsks(t *testing.T) {
 	s.press("some words\n")
 	s.ends(0)
 	check.Equal(t, pipe.String(), "got some words\n", "the pipe got")
+}
+
+// TestPasswordIsAskedFor: the standard input is no terminal, and the command opens the terminal by itself.
+func TestPasswordIsAskedFor(t *testing.T) {
+	t.Parallel()
+	const inner = `exec redlatch run job -- sh -c 'echo ready; read line </dev/tty; echo "got $line"' </dev/null`
+	s := login(t, nil, "run", "outer", "--", "sh", "-c", inner)
+	s.see("ready")
+	s.press("some words\n")
+	s.see("got some words")
+	s.ends(0)
+}
+
+// TestTerminalInASecondTerm: a command that is started anew gets the terminal like the first.
+func TestTerminalInASecondTerm(t *testing.T) {
+	t.Parallel()
+	s := login(t, io.Discard, "elect", "--again", "--ttl", "6s", "job", "--", "sh", "-c", `read line; echo "got $line" >&2; exec sleep 60`)
+	s.press("first\n")
+	s.see("got first")
+	s.server.Do("DEL", locktest.StateKey("job"))
+	s.see("standing again")
+	s.press("second\n")
+	s.see("got second")
 }
 
 // TestReleaseAsks: on a terminal the operator may mean a holder that came only just now.

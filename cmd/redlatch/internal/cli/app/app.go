@@ -30,6 +30,8 @@ type App struct {
 	Prefix  string   // --prefix
 	Version string   // of the program, in words
 	Adopted string   // the lock whose lease a text names; "" if there is none
+
+	filed []string // URLs in a file, which may be a pipe, and so is read once
 }
 
 // UntilSignal returns a context that ends with INT or TERM.

@@ -23,11 +23,17 @@ const (
 	usualVariable = "REDIS_URL"           // the URL that other programs use, too
 )
 
-// URLs returns the server to use, or the nodes of a quorum; none if they cannot be found out. They
-// may contain passwords, so the default of the flag, which help shows, stays empty.
+// URLs returns the server to use, or the nodes of a quorum; none if they cannot be found out, and
+// then NoURLs says why. They may contain passwords, so the default of the flag, which help shows, stays empty.
 func (a *App) URLs() []string {
 	urls, _, _ := a.servers()
 	return urls
+}
+
+// NoURLs returns why a file with URLs is of no use, or nil.
+func (a *App) NoURLs() error {
+	_, _, err := a.servers()
+	return err
 }
 
 // Where returns the server, or the nodes of a quorum, in words, and what names it if no flag does.
@@ -56,8 +62,10 @@ func (a *App) servers() (urls []string, from string, err error) {
 		return urls, RedisVariable, nil
 	}
 	if path := os.Getenv(fileVariable); path != "" {
-		urls, err := urlsIn(path)
-		return urls, fileVariable, err
+		if len(a.filed) == 0 {
+			a.filed, err = urlsIn(path)
+		}
+		return a.filed, fileVariable, err
 	}
 	if urls := strings.Fields(os.Getenv(usualVariable)); len(urls) > 0 {
 		return urls, usualVariable, nil

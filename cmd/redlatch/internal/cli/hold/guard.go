@@ -16,8 +16,12 @@ import (
 // people.
 func newGuardCommand(a *app.App) *cobra.Command {
 	return app.Hidden(child.GuardArg, "Stop a command when `redlatch run` cannot (started by it)", func(cmd *cobra.Command, _ []string) error {
-		text, deadline := child.Guard(a.Stdin, a.Stdout, a.Stderr)
-		execute(cmd.Context(), a, text, deadline)
+		a.Date()
+		text, deadline := child.Guard(a.Stdin, a.Stdout, func(text, message string) {
+			a.Events = read(text).Events
+			a.Say("%s", message)
+		})
+		execute(cmd.Context(), a, read(text), deadline)
 		return nil
 	})
 }
@@ -25,23 +29,28 @@ func newGuardCommand(a *app.App) *cobra.Command {
 // will is what the guard of `redlatch run` needs to release its lock. It reaches the guard by a
 // pipe, so that a password in it is in no list of processes.
 type will struct {
+	Events bool // the guard writes JSON, too
 	URLs   []string
 	Prefix string
-	Name   string
+	Name   string // "" if the lock is to end by itself
 	Owner  string
+}
+
+// read returns the will in a text, or an empty one.
+func read(text string) (w will) {
+	_ = json.Unmarshal([]byte(text), &w)
+	return w
 }
 
 // execute releases the lock of a `redlatch run` that was killed, and of whose command no process is
 // left, unless its lease ends before.
-func execute(ctx context.Context, a *app.App, text string, deadline time.Time) {
-	var w will
-	if text == "" || json.Unmarshal([]byte(text), &w) != nil {
+func execute(ctx context.Context, a *app.App, w will, deadline time.Time) {
+	if w.Name == "" {
 		return
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	a.Redis, a.Prefix, a.Quiet = w.URLs, w.Prefix, true
-	a.Date()
+	a.Redis, a.Prefix, a.Quiet, a.Events = w.URLs, w.Prefix, true, w.Events
 	const why = "no process of its command is left"
 	// If it fails, the lease ends by itself.
 	o := redlatch.Options{Program: "redlatch guard"}

@@ -51,7 +51,7 @@ type run struct {
 	owner   atomic.Pointer[string] // the last one that waited in line
 	trouble atomic.Pointer[error]  // why the last extend failed
 	cutOff  bool                   // Redis did not answer the release
-	ending  bool                   // the command was sent a signal whose sender means it to end
+	ending  bool                   // the command has ended by itself, or was sent a signal whose sender means it to end
 }
 
 func newRunCommand(a *app.App) *cobra.Command {
@@ -460,8 +460,10 @@ func (r *run) outcome(status child.Status, cause error, k *keeper, release error
 		err := fmt.Errorf("%w; the command went on, and ended with exit code %d", cause, status.Code)
 		e := exit.New(exit.Lost, err, hintOverlap)
 		e.Left = fmt.Sprintf("the command ended with exit code %d, after its lock was lost", status.Code)
+		r.ending = true
 		return e
 	case cause != nil:
+		r.ending = true
 		err := fmt.Errorf("%w; the command had already ended, with exit code %d", cause, status.Code)
 		return exit.New(exit.Lost, err, hintOverlap)
 	case release != nil:
@@ -495,13 +497,13 @@ func environment(keepPassword bool) []string {
 
 const hintOverlap = "another holder may have been at work at the same time"
 
-// will returns that of this run; "" if the lock is to end by itself. That of a job with a window, or
-// with a minimal hold, would open too early. Of which kind an adopted lease is, this program does
-// not know.
+// will returns that of this run. A job with a window, or a lock with a minimal hold, would open too early,
+// and of which kind an adopted lease is, this program does not know: these end by themselves.
 func (r *run) will(h *held) string {
-	if r.target.once || r.lock.MinHold > 0 || r.target.adopted != "" {
-		return ""
+	w := will{Events: r.app.Events}
+	if !r.target.once && r.lock.MinHold == 0 && r.target.adopted == "" {
+		w.URLs, w.Prefix, w.Name, w.Owner = r.app.URLs(), r.app.Prefix, h.Name(), h.Owner()
 	}
-	text, _ := json.Marshal(will{r.app.URLs(), r.app.Prefix, h.Name(), h.Owner()}) // plain fields
+	text, _ := json.Marshal(w) // plain fields
 	return string(text)
 }

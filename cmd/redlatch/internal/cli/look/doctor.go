@@ -19,6 +19,9 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	ttl := 30 * time.Second
 	var probe, acl bool
 	cmd := app.Command("doctor", app.Nothing, func(cmd *cobra.Command, _ []string) error {
+		if err := a.NoURLs(); err != nil {
+			return err
+		}
 		o := told(a, ttl)
 		if acl {
 			const text = "--OTHER is not for --acl, which looks at nothing"

@@ -48,7 +48,7 @@ func newReleaseCommand(a *app.App) *cobra.Command {
 	cmd.Flags().BoolVar(&how.all, "all", false, "from all who hold it")
 	cmd.Flags().StringVar(&how.reason, "reason", "", "`TEXT` for the holder and for who inspects the lock")
 	cmd.Flags().StringVar(&how.pattern, "pattern", "", "all locks whose names match `PATTERN`, as ls has it")
-	cmd.Flags().StringVar(&how.before, "before", "", "with --pattern: only from holders since before `TIME`, as the look without --force prints it")
+	cmd.Flags().StringVar(&how.before, "before", "", "only from holders since before `TIME`, as the look without --force prints it")
 	return cmd
 }
 
@@ -69,10 +69,16 @@ func (r *releasing) check(typed *pflag.FlagSet) (err error) {
 			err = exit.Usagef("2026-11-22T03:04:05.678Z is one", "--before is %q, which is no time", r.before)
 		}
 	}
-	return cmp.Or(app.Lacks(typed, "pattern", "before"), err, app.Refuse(typed,
+	return cmp.Or(err, app.Refuse(typed,
 		app.Clash("owner", "all", "--owner and --all contradict each other", ""),
 		app.Clash("pattern", "owner all", "--pattern takes locks from all their holders: leave --owner and --all out", ""),
 	))
+}
+
+// means reports whether a holder is one of those that the flags name.
+func (r *releasing) means(h redlatch.Holder) bool {
+	early := r.until.IsZero() || !h.Since.IsZero() && h.Since.Before(r.until)
+	return early && (len(r.owners) == 0 || slices.Contains(r.owners, h.Owner))
 }
 
 // Fresh is the age up to which a holder may have come after the operator looked. Tests change it.
@@ -87,10 +93,12 @@ type place struct {
 func (p place) String() string { return fleet.HolderLine(p.Kind, p.holder, p.At) }
 
 // places returns those of the holders of a lock that are wanted, without slots at rest, which
-// nothing opens before their time.
+// nothing opens before their time, and without the window of a run that goes on, which opens with it.
 func places(info redlatch.LockInfo, wanted func(redlatch.Holder) bool) (all []place) {
+	runs := slices.ContainsFunc(info.Holders, func(h redlatch.Holder) bool { return !h.Resting })
 	for _, h := range info.Holders {
-		if atRest := h.Resting && info.Kind == "slotpool"; !atRest && wanted(h) {
+		atRest := h.Resting && info.Kind == "slotpool" || fleet.BetweenRuns(h) && runs
+		if !atRest && wanted(h) {
 			all = append(all, place{info, h})
 		}
 	}
@@ -179,9 +187,7 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 			doubt = cmp.Or(doubt, info.Doubt)
 			a.Say("%q may have a holder that is left out, as too few nodes can tell", info.Name)
 		}
-		all = append(all, places(info, func(h redlatch.Holder) bool {
-			return how.until.IsZero() || !h.Since.IsZero() && h.Since.Before(how.until)
-		})...)
+		all = append(all, places(info, how.means)...)
 	}
 	switch {
 	case len(all) == 0 && doubt != nil:
@@ -251,7 +257,7 @@ func (r releasing) because(args []string) []string {
 func (r releasing) again(a *app.App, all []place) string {
 	args := []string{"release", "--force"}
 	for _, p := range all {
-		args = append(args, "--owner", p.holder.Owner)
+		args = append(args, fleet.Only(p.holder)...)
 	}
 	return "`" + a.AgainOn(all[0].Name, r.because(args)...) + "`"
 }
@@ -295,10 +301,12 @@ func confirm(a *app.App, how releasing, all []place) error {
 
 // choose is whom to take the lock from. Of several it wants to be told which.
 func (r releasing) choose(info redlatch.LockInfo) ([]place, error) {
-	all := places(info, func(h redlatch.Holder) bool { return len(r.owners) == 0 || slices.Contains(r.owners, h.Owner) })
+	all := places(info, r.means)
 	switch {
 	case len(all) == 0 && info.Doubt != nil:
 		return nil, info.Doubt
+	case len(all) == 0 && r.before != "":
+		return nil, exit.New(exit.Failed, fmt.Errorf("%q is not held since before %s: %s", info.Name, r.before, report.Summary(info)), "")
 	case len(all) == 0:
 		return nil, exit.New(exit.Failed, fmt.Errorf("%q is not held by %q: %s", info.Name, strings.Join(r.owners, ", "), report.Summary(info)), "")
 	case len(all) > 1 && len(r.owners) == 0 && !r.all:
