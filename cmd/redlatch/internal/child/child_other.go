@@ -59,7 +59,9 @@ func (*guard) expect(int, time.Time) {}
 func (*guard) dismiss() bool         { return false }
 
 // Guard is not used on this system.
-func Guard(io.Reader, io.Writer, func(will, message string)) (string, time.Time) { return "", time.Time{} }
+func Guard(io.Reader, io.Writer, func(will, message string)) (string, time.Time) {
+	return "", time.Time{}
+}
 
 type terminal struct{}
 
