@@ -208,22 +208,81 @@ func TestReleaseWhileASlotMoves(t *testing.T) {
 		}()
 		queue := help.QueueKey(l.Name)
 		locktest.Eventually(t, "a waiter for the "+l.Kind, func() bool { return source.Do("ZCARD", queue) == "1" })
-		text := strconv.Itoa(slot)
-		target.Do("CLUSTER", "SETSLOT", text, "IMPORTING", strings.TrimSpace(source.Do("CLUSTER", "MYID")))
-		source.Do("CLUSTER", "SETSLOT", text, "MIGRATING", strings.TrimSpace(target.Do("CLUSTER", "MYID")))
-		evals := func() string { // calls, and from Redis 6.2 on those that were refused
-			_, after, _ := strings.Cut(source.Do("INFO", "commandstats"), "cmdstat_evalsha:")
-			line, _, _ := strings.Cut(after, "\n")
-			return line
-		}
-		before := evals()
-		released := make(chan error, 1)
-		go func() { released <- held.Release(context.Background()) }()
-		locktest.Eventually(t, "a release of the "+l.Kind, func() bool { return evals() != before || !help.KnowsShards(source) })
-		redistest.MoveSlot(nodes, source, target, slot)
-		check.OK(t, "Release of the "+l.Kind, <-released)
+		err := whileASlotMoves(t, nodes, source, target, slot, func() error { return held.Release(context.Background()) })
+		check.OK(t, "Release of the "+l.Kind, err)
 		check.OK(t, "the waiter for the "+l.Kind, <-next)
 	}
+}
+
+// whileASlotMoves runs f when a slot has begun to move: a key that a script deletes there does not come back.
+// The slot moves once f has sent something.
+func whileASlotMoves(t *testing.T, nodes []*redistest.Server, source, target *redistest.Server, slot int, f func() error) error {
+	t.Helper()
+	text := strconv.Itoa(slot)
+	target.Do("CLUSTER", "SETSLOT", text, "IMPORTING", strings.TrimSpace(source.Do("CLUSTER", "MYID")))
+	source.Do("CLUSTER", "SETSLOT", text, "MIGRATING", strings.TrimSpace(target.Do("CLUSTER", "MYID")))
+	evals := func() string { // calls, and from Redis 6.2 on those that were refused
+		_, after, _ := strings.Cut(source.Do("INFO", "commandstats"), "cmdstat_evalsha:")
+		line, _, _ := strings.Cut(after, "\n")
+		return line
+	}
+	before := evals()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	locktest.Eventually(t, "a request", func() bool { return evals() != before || !help.KnowsShards(source) })
+	redistest.MoveSlot(nodes, source, target, slot)
+	return <-done
+}
+
+// TestKeyIsWrittenOverWhileASlotMoves: a reentrant mutex with a minimal hold is released, and a mutex is
+// taken by force. The one stays closed, and the other is the taker's.
+func TestKeyIsWrittenOverWhileASlotMoves(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	o := help.Attentive()
+	o.RequestTimeout = locktest.Patience
+	c, other := locktest.Open(t, help.ClusterURL(nodes), o), locktest.Open(t, help.ClusterURL(nodes), o)
+	move := func(name string, f func() error) error {
+		slot := nodes[0].Slot(locktest.StateKey(name))
+		from := slot * 3 / 16384
+		locktest.Eventually(t, "all keys of "+name, func() bool { // else a request is told to try again
+			return nodes[from].Do("ZCARD", help.QueueKey(name)) == "1"
+		})
+		return whileASlotMoves(t, nodes, nodes[from], nodes[(from+1)%3], slot, f)
+	}
+	wait := func(lock func(context.Context) (*redlatch.Lease, error)) (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			if l, err := lock(ctx); err == nil {
+				_ = l.Release(context.Background())
+			}
+		}()
+		return func() { cancel(); <-over }
+	}
+
+	closed := func(c *redlatch.Client) *redlatch.ReentrantMutex {
+		return c.ReentrantMutex("a").With(redlatch.LockOptions{MinHold: time.Hour})
+	}
+	held := check.Value(closed(c).Lock(t.Context())).OK(t)
+	stop := wait(closed(other).Lock)
+	check.OK(t, "Release", move("a", func() error { return held.Release(context.Background()) }))
+	info := check.Value(c.Inspect(t.Context(), "a")).OK(t)
+	check.That(t, len(info.Holders) == 1 && info.Holders[0].Resting, "within the minimal hold it is held by %+v", info.Holders)
+	stop()
+
+	robbed := locktest.Lock(t, c.Mutex("b"))
+	_, err := c.ForceRelease(t.Context(), "b", redlatch.ForceOptions{}) // its key is there, too, from now on
+	check.OK(t, "ForceRelease", err)
+	_ = robbed.Release(t.Context())
+	robbed = locktest.Lock(t, c.Mutex("b"))
+	stop = wait(other.Mutex("b").Lock)
+	check.OK(t, "TakeByForce", move("b", func() error {
+		_, err := other.Mutex("b").TakeByForce(t.Context(), redlatch.ForceOptions{Owner: robbed.Owner()})
+		return err
+	}))
+	stop()
 }
 
 // TestSlotsNeverRest: the slots of locks of every kind, and of the names of a MultiMutex, go from master

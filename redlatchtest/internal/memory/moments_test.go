@@ -149,6 +149,112 @@ func TestHalfAnAcquisitionLeavesNothing(t *testing.T) {
 	}
 }
 
+// without runs a call of a client whose user lacks a right.
+func (r *rig) without(command string, c conn.Call) {
+	r.s.Forbid(command)
+	r.s.Eval(c)
+	r.s.Forbid()
+}
+
+// TestMinimalHoldWithoutARight: a release that is to leave a reentrant mutex shut ends in the middle. Nothing
+// stays for ever.
+func TestMinimalHoldWithoutARight(t *testing.T) {
+	t.Parallel()
+	for _, right := range []string{"PEXPIRE", "HSET", "HDEL"} {
+		r, set, k := newRig(t), named(t, "m"), script.Reentrant
+		token := r.acquire(k, set, "rl-A-1", "0:rl-A-o", "").Token
+		r.without(right, script.AtLeast(k.Release(set, "rl-A-1", "", true, time.Hour), token, time.Hour))
+		r.now = r.now.Add(2 * time.Hour)
+		check.That(t, r.acquire(k, set, "rl-B-1", "0:rl-B-o", "").Inside, "without %s no other is ever let in", right)
+	}
+}
+
+// TestSweepWithoutARight: a client whose user lacks a right clears the places of those that died. None is lost.
+func TestSweepWithoutARight(t *testing.T) {
+	t.Parallel()
+	for k, param := range map[*script.Kind]string{script.Semaphore: "1:2", script.SlotPool: "2:0::"} {
+		for _, right := range []string{"HDEL", "ZREM", "ZINCRBY", "SETBIT"} {
+			r, set := newRig(t), named(t, "s")
+			r.acquire(k, set, "rl-A-1", param, "")
+			detail := r.acquire(k, set, "rl-B-1", param, "").Detail
+			for range 4 {
+				r.now = r.now.Add(3 * time.Second)
+				r.do(k.Renew(set, "rl-B-1", 10*time.Second, detail))
+			}
+			r.without(right, k.Acquire(set, script.Request{Owner: "rl-C-1", TTL: 10 * time.Second, Param: param, FenceTTL: time.Hour}))
+			r.do(k.Release(set, "rl-C-1", "", true, time.Hour)) // it may be inside
+			check.That(t, r.acquire(k, set, "rl-D-1", param, "").Inside, "%s: a place is lost to a client without %s", k.Name, right)
+			check.That(t, !r.acquire(k, set, "rl-E-1", param, "").Inside, "%s: a place is given twice after a client without %s", k.Name, right)
+		}
+	}
+}
+
+// TestAdoptionWithoutARight: it ends in the middle, and no permit is given back twice.
+func TestAdoptionWithoutARight(t *testing.T) {
+	t.Parallel()
+	r, set, k := newRig(t), named(t, "s"), script.Semaphore
+	r.acquire(k, set, "rl-X-1", "1:4", "")
+	r.acquire(k, set, "rl-A-1", "3:4", "")
+	r.without("ZREM", k.Adopt(set, "rl-A-1", "rl-S-1", 10*time.Second, "3", 10*time.Second))
+	for range 4 {
+		r.now = r.now.Add(3 * time.Second)
+		r.do(k.Renew(set, "rl-X-1", 10*time.Second, "1"))
+	}
+	check.That(t, r.acquire(k, set, "rl-B-1", "3:4", "").Inside, "three permits are not free")
+	check.That(t, !r.acquire(k, set, "rl-C-1", "1:4", "").Inside, "five permits of four are out")
+}
+
+// TestLeaseLongerThanItsFence: a lease lasts for longer than tokens are kept. The owner's next entry has its
+// token, and the instance its slot.
+func TestLeaseLongerThanItsFence(t *testing.T) {
+	t.Parallel()
+	r, set := newRig(t), named(t, "m")
+	enter := func(k *script.Kind, owner, param string) script.Standing {
+		return check.Value(script.ParseAcquire(r.do(k.Acquire(set, script.Request{Owner: owner, TTL: 12 * time.Hour, Param: param, FenceTTL: time.Hour})))).OK(t)
+	}
+	first := enter(script.Reentrant, "rl-A-1", "0:rl-A-o")
+	r.now = r.now.Add(3 * time.Hour)
+	check.Equal(t, enter(script.Reentrant, "rl-A-2", "0:rl-A-o").Token, first.Token, "token of the next entry")
+	set = named(t, "s")
+	enter(script.SlotPool, "rl-B-1", "8:0::")
+	slot := enter(script.SlotPool, "rl-A-1", "8:0::i")
+	r.do(script.SlotPool.Release(set, "rl-B-1", "", true, time.Hour))
+	r.now = r.now.Add(3 * time.Hour)
+	r.do(script.SlotPool.Renew(set, "rl-A-1", time.Hour, slot.Detail))
+	r.do(script.SlotPool.Release(set, "rl-A-1", "", true, time.Hour))
+	check.Equal(t, enter(script.SlotPool, "rl-A-2", "8:0::i").Detail, slot.Detail, "slot of the instance")
+}
+
+// TestSizeIsKeptForTheLine: a semaphore gets another size while a waiter is in line, and an hour later its
+// holder dies. The waiter does not bring the size of before back.
+func TestSizeIsKeptForTheLine(t *testing.T) {
+	t.Parallel()
+	r, set, k := newRig(t), named(t, "s"), script.Semaphore
+	r.acquire(k, set, "rl-A-1", "3:3", "")
+	r.acquire(k, set, "rl-B-1", "3:3", "B")
+	r.do(k.Resize(set, 4, time.Hour))
+	ticket := script.Ticket{Anyway: true, Kind: k.Name, Address: "B", TTL: 10 * time.Second, Param: "3:3", Owner: "rl-B-1"}.String()
+	heartbeat := func() { r.do(k.Await(set, "B", 15*time.Second, time.Hour, []string{ticket})) }
+	for range 61 * 20 {
+		r.now = r.now.Add(3 * time.Second)
+		r.do(k.Renew(set, "rl-A-1", 10*time.Second, "3"))
+		heartbeat()
+	}
+	r.now = r.now.Add(11 * time.Second)
+	heartbeat()
+	check.That(t, r.acquire(k, set, "rl-C-1", "1:4", "").Inside, "the size of before is back")
+}
+
+// TestLeastSlotBeyondThePool: a port of the protocol asks for a slot that a new pool does not have. No key
+// stays.
+func TestLeastSlotBeyondThePool(t *testing.T) {
+	t.Parallel()
+	r, set := newRig(t), named(t, "s")
+	r.acquire(script.SlotPool, set, "rl-A-1", "8:0:8:", "")
+	r.now = r.now.Add(8 * 24 * time.Hour)
+	check.Equal(t, len(r.s.Keys("*")), 0, "keys eight days later")
+}
+
 // node is one of a quorum. It keeps back the requests that hold chooses, which are not answered.
 type node struct {
 	conn.Conn

@@ -21,7 +21,10 @@ local address = ARGV[2]
 
 -- PEXPIRE comes first: a server that is out of memory allows it, and ZADD after it. If the line is
 -- empty, this request comes late: holders must not be told that its client waits.
-if keep_line() then mark_alive(address, ARGV[3]) end
+if keep_line() then
+  mark_alive(address, ARGV[3])
+  stay(LINE_TTL)
+end
 local unfinished = grant(address, true)
 
 local reply, ahead = {0, 0, 0, '', 0}, -1

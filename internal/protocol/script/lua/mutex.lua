@@ -43,6 +43,8 @@
 --     met one; else ''.
 --   foreign()
 --     Returns whether the holder is of another library, and so will not hand over.
+--   stay(ms)
+--     Keeps what is kept beyond the last lease for ms from now on: tickets are in line.
 --   tidy()
 --     Forgets what is kept beyond the last lease for tickets in line: the line is empty now.
 --   holders(most)
@@ -89,6 +91,9 @@ local function open(owner)
   if redis.call('GET', K) ~= owner .. SHUT then return false end
   redis.call('DEL', K)
   return 0
+end
+
+local function stay()
 end
 
 local function tidy()

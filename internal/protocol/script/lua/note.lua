@@ -16,7 +16,7 @@
 if ARGV[2] == '1' then redis.call('DEL', KEYS[1]) end
 for i = 3, #ARGV, 2 do
   if ARGV[i + 1] == '' then
-    redis.call('HDEL', KEYS[1], ARGV[i])
+    redis.pcall('HDEL', KEYS[1], ARGV[i]) -- a user that may not run it must not leave the others for ever
   else
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
   end

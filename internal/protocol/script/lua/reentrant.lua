@@ -87,10 +87,11 @@ local function join(entry, ttl, param)
   local n = counted[owner] or count(owner)
   if n == 0 then return false, not_a_lock() end -- the lock of another library
   if n >= tonumber(most) and most ~= '0' then return false, 'depth\t' .. most end
+  local token = tonumber(redis.call('GET', FENCE)) or mint() -- before it is kept as long as the entry
   extend_entry(entry, owner, ttl)
   counted[owner] = n + 1
   redis.call('HSET', K, owner, n + 1)
-  return tonumber(redis.call('GET', FENCE)) or mint(), tostring(n + 1), true
+  return token, tostring(n + 1), true
 end
 
 local function admit(entry, ttl, param)
@@ -98,13 +99,17 @@ local function admit(entry, ttl, param)
   redis.call('DEL', INSIDE)
   local owner = string.match(param, ':(.*)$')
   redis.call('HSET', K, owner, 1)
-  local done, reason = pcall(extend_entry, entry, owner, ttl)
+  local done, token = pcall(function()
+    local token = mint()
+    extend_entry(entry, owner, ttl) -- which keeps the token as long as the entry
+    return token
+  end)
   if not done then -- else K would stay for ever, for want of a right to let it expire
     redis.call('DEL', K, INSIDE)
-    if type(reason) == 'string' and redis.REDIS_VERSION_NUM then reason = redis.error_reply(reason) end -- keeps its code
-    error(reason, 0)
+    if type(token) == 'string' and redis.REDIS_VERSION_NUM then token = redis.error_reply(token) end -- keeps its code
+    error(token, 0)
   end
-  return mint(), '1', true
+  return token, '1', true
 end
 
 -- leave deletes both keys in one command. If the last entry went out of INSIDE before, INSIDE would be
@@ -145,11 +150,14 @@ local function shut(entry, ms)
   local left, owner = held(entry)
   if not left then return false end
   if count(owner, entry) > 0 then return leave(entry) end
-  redis.call('DEL', K, INSIDE)
-  redis.call('HSET', K, SHUT, 1)
-  redis.call('HSET', INSIDE, entry .. SHUT, millis() + ms .. '\t' .. SHUT)
+  -- Neither key is empty in between: it would lose its TTL, or not come back while its slot moves. PEXPIRE
+  -- comes first, as above.
   redis.call('PEXPIRE', K, ms)
   redis.call('PEXPIRE', INSIDE, ms)
+  redis.call('HSET', K, SHUT, 1)
+  redis.call('HSET', INSIDE, entry .. SHUT, millis() + ms .. '\t' .. SHUT)
+  redis.call('HDEL', K, owner)
+  redis.call('HDEL', INSIDE, entry)
   return 0
 end
 
@@ -159,6 +167,9 @@ local function open(entry)
   if not other and not held(entry .. SHUT) then return false end
   redis.call('DEL', K, INSIDE)
   return 0
+end
+
+local function stay()
 end
 
 local function tidy()

@@ -13,12 +13,21 @@
 -- cold
 local owner, successor, ttl = ARGV[2], ARGV[7], tonumber(ARGV[8])
 if extend(successor, ttl) then return inside_reply(successor) end
-local taken = owner ~= '' and (leave(owner) or open(owner))
+-- The key of a mutex is written over. It is tempting to delete it and to let the successor in. But while
+-- its slot moves to another node, a key that was deleted does not come back.
+local inside = owner ~= '' and KIND == 'mutex' and extend(owner, ttl, true)
+local taken = owner ~= '' and (inside or leave(owner) or open(owner))
 if owner ~= '' and not taken then
   foreign()
   return {0, occupant()}
 end
-local token, detail = admit(successor, ttl, ARGV[9])
+local token, detail
+if inside then
+  rename(owner, successor)
+  token, detail = mint(tonumber(ARGV[9])), ''
+else
+  token, detail = admit(successor, ttl, ARGV[9])
+end
 if taken then tell_forced(owner, ARGV[5], ARGV[6], ARGV[3], ARGV[4]) end
 if token then
   tell_first()

@@ -47,9 +47,7 @@ local function leave(owner)
   local token, _, permits = find(owner)
   if not token then return false end
   local _, size = mark()
-  -- ZREM comes first: a server that is out of memory refuses a script whose first write could need
-  -- some.
-  redis.call('ZREM', K, owner)
+  redis.call('HDEL', INSIDE, owner) -- in the order of sweep
   give(size, permits)
   drop(owner)
   return 0

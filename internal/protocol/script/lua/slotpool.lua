@@ -45,15 +45,15 @@ local function choose(instance, from, n)
   return slot and slot < n and redis.call('GETBIT', BITS, slot) == 0 and slot or redis.call('BITPOS', BITS, 0)
 end
 
--- remember_slot keeps the slot of an instance for as long as tokens are kept. It forgets the slot
--- that the instance had before, and the instance that had this slot before.
-local function remember_slot(instance, slot)
+-- remember_slot keeps the slot of an instance for as long as tokens are kept, and for ms at least. It
+-- forgets the slot that the instance had before, and the instance that had this slot before.
+local function remember_slot(instance, slot, ms)
   if instance == '' then return end
   local before, other = redis.call('HGET', LAST, 'i' .. instance), redis.call('HGET', LAST, 's' .. slot)
   if before then redis.call('HDEL', LAST, 's' .. before) end
   if other then redis.call('HDEL', LAST, 'i' .. other) end
   redis.call('HSET', LAST, 'i' .. instance, slot, 's' .. slot, instance)
-  redis.call('PEXPIRE', LAST, ARGV[1] * 1000)
+  redis.call('PEXPIRE', LAST, math.max(ARGV[1] * 1000, ms))
 end
 
 local function admit(owner, ttl, param, waited)
@@ -71,7 +71,10 @@ local function admit(owner, ttl, param, waited)
   n, from = tonumber(size or n), tonumber(from)
   local slot = choose(instance, from, n)
   -- mend lets an owner in that had its slot before the pool became smaller.
-  if slot >= n and not (waited and slot == from) then return false end
+  if slot >= n and not (waited and slot == from) then
+    if made then redis.call('DEL', unpack(together)) end
+    return false
+  end
   redis.call('SETBIT', BITS, slot, 1)
   undo = function()
     redis.call('ZREM', K, owner)
@@ -79,7 +82,7 @@ local function admit(owner, ttl, param, waited)
     redis.pcall('HDEL', INSIDE, owner) -- last: it fails while the slot moves
   end
   local token = insert(owner, ttl, slot, tonumber(rest)) -- zset.lua adds the rest to the score
-  remember_slot(instance, slot)
+  remember_slot(instance, slot, ttl + rest)
   return token, tostring(slot), redis.call('BITPOS', BITS, 0) < n
 end
 admit = whole(admit)
@@ -100,9 +103,7 @@ local function leave(owner, begun)
   local token, _, slot = find(owner)
   if not token and begun and redis.call('ZSCORE', K, owner) then token, _, slot = record(owner) end
   if not token then return false end
-  -- ZREM comes first: a server that is out of memory refuses a script whose first write could need
-  -- some.
-  redis.call('ZREM', K, owner)
+  redis.call('HDEL', INSIDE, owner) -- in the order of sweep
   clear(slot)
   drop(owner)
   return 0

@@ -61,6 +61,13 @@ local function keep_keys(ms)
   for _, key in ipairs(together) do redis.call('PEXPIRE', key, ms) end
 end
 
+-- stay keeps what lasts for longer than the last place as long as a line that lasts for ms: a size that
+-- was changed while tickets of the old one were in line.
+local function stay(ms)
+  local last = redis.call('ZRANGE', K, -1, -1, 'WITHSCORES')[2]
+  if last and redis.call('PTTL', K) > last - millis() + 1000 then keep_keys(ms) end -- the two clocks differ a little
+end
+
 -- insert puts an owner inside. It returns the owner's token, the first of n if it takes several.
 local function insert(owner, ttl, detail, rest, n)
   local token = mint(n)
@@ -107,14 +114,15 @@ end
 
 -- sweep clears the places whose time has passed, and calls cleared with the detail of each. If INSIDE
 -- was evicted, no detail tells what such an owner had: once the last of those is cleared, recount is
--- called with what the owners inside have.
+-- called with what the owners inside have. So it is if a script ends between two of the three steps, for
+-- want of a right: HDEL comes first, which a server that is out of memory allows, and ZREM last.
 local function sweep(cleared, recount)
   local unknown = false
   for _, owner in ipairs(redis.call('ZRANGEBYSCORE', K, 0, millis(), 'LIMIT', 0, MANY)) do
     local _, _, detail = record(owner)
-    redis.call('ZREM', K, owner)
     redis.call('HDEL', INSIDE, owner)
     if cleared and detail then cleared(detail) end
+    redis.call('ZREM', K, owner)
     unknown = unknown or not detail
   end
   if unknown and recount and redis.call('ZCARD', K) - 1 == redis.call('HLEN', INSIDE) then
@@ -176,12 +184,13 @@ local function set_token(owner, token)
   if rest then redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, rest, detail)) end
 end
 
--- rename lets the successor in before the owner goes: a key that was empty in between would lose
--- its TTL.
+-- rename takes the owner out of K first: with both inside, what they have would count twice. INSIDE knows
+-- the successor before it forgets the owner: a key that was empty in between would lose its TTL.
 local function rename(owner, successor)
-  redis.call('ZADD', K, redis.call('ZSCORE', K, owner), successor)
-  redis.call('HSET', INSIDE, successor, redis.call('HGET', INSIDE, owner))
+  local free = redis.call('ZSCORE', K, owner)
   redis.call('ZREM', K, owner)
+  redis.call('ZADD', K, free, successor)
+  redis.call('HSET', INSIDE, successor, redis.call('HGET', INSIDE, owner))
   redis.call('HDEL', INSIDE, owner)
 end
 
