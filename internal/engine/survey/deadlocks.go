@@ -41,16 +41,12 @@ func (s *Survey) Deadlocks(ctx context.Context) ([][]Blocked, error) {
 		return nil, err
 	}
 	retry.Sleep(ctx, settle)
-	clients = nil
 	seen := make(map[string]bool)
 	for _, cycle := range first {
 		seen[identity(cycle)] = true
-		for _, w := range cycle {
-			clients = append(clients, w.Client)
-		}
 	}
-	slices.Sort(clients)
-	second, err := s.lookForCycles(ctx, slices.Compact(clients))
+	// It is tempting to ask those of the cycles alone. But what keeps a waiter stuck may be part of none.
+	second, err := s.lookForCycles(ctx, clients)
 	if err != nil {
 		return nil, err
 	}

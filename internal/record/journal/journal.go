@@ -200,7 +200,7 @@ func (j *Journal) settle(sent int, err error) (first bool) {
 	return first
 }
 
-// send sends a batch to all nodes, and returns nil if one of them took it.
+// send sends a batch to all nodes, and returns nil if a majority took it: readers ask as many.
 func (j *Journal) send(ctx context.Context, batch []waiting) error {
 	texts := make([]string, len(batch))
 	for i, w := range batch {
@@ -215,12 +215,11 @@ func (j *Journal) send(ctx context.Context, batch []waiting) error {
 		sent.Go(func() { errs[i] = node.Eval(ctx, call)[0].Err })
 	}
 	sent.Wait()
-	for _, err := range errs {
-		if err == nil {
-			return nil
-		}
+	refused := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(refused) < (len(j.nodes)+1)/2 {
+		return nil
 	}
-	return errs[0]
+	return refused[0]
 }
 
 // Close sends what waits still, and returns when that is done or a third of the timeout has passed.

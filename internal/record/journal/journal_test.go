@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/testkit/answers"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // server takes entries.
@@ -150,5 +151,38 @@ func FuzzParse(f *testing.F) {
 		if rewritten, _ := json.Marshal(again); err != nil || !ok || string(rewritten) != string(written) {
 			t.Errorf("Parse(%q) = %+v, and of what that is written as %+v, %t, %v", text, e, again, ok, err)
 		}
+	})
+}
+
+// TestJournalOfAQuorum: what one of three nodes took is sent again, since readers ask a majority.
+func TestJournalOfAQuorum(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var silent atomic.Bool
+		silent.Store(true)
+		var nodes []conn.Conn
+		var all []*server
+		for i := range 3 {
+			s := newServer()
+			s.Server = answers.New(func(ctx context.Context, name string, call conn.Call) conn.Result {
+				if i > 0 && silent.Load() {
+					return conn.Result{Err: context.DeadlineExceeded}
+				}
+				return s.take(ctx, name, call)
+			})
+			nodes, all = append(nodes, s), append(all, s)
+		}
+		entries := schedule.Start(clock.Now, func() {})
+		j := New(t.Context(), nodes, entries, clock.Now, Options{Key: "key", Most: 100, Age: time.Hour, Timeout: time.Second, Often: 3})
+		j.Add(Entry{What: "lost"})
+		time.Sleep(2 * Delay)
+		silent.Store(false)
+		time.Sleep(time.Minute)
+		for i, s := range all {
+			got, _ := s.got()
+			check.That(t, len(got) > 0, "node %d has no entry", i)
+		}
+		entries.Stop()
+		j.Close()
 	})
 }
