@@ -18,7 +18,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/internal/testkit/verify/link"
-	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // A verification that finds nothing is worth as much as what it would have found. Workers of these
@@ -29,7 +28,7 @@ import (
 type broken struct {
 	scripts string      // a prefix of the scripts that are changed; "" for all
 	lines   [][2]string // in these, the first becomes the second
-	wrap    func(*locker) worker.Locker
+	wrap    func(*locker)
 
 	kinds  []string      // that show it
 	faults []string      // likewise
@@ -49,7 +48,7 @@ var breaks = map[string]broken{
 		kinds: []string{history.Mutex}, finds: []string{"tokens"},
 	},
 	"late-deadline": {
-		wrap:  func(k *locker) worker.Locker { return &other{k, lateDeadline} },
+		wrap:  lateDeadline,
 		kinds: []string{history.Mutex}, faults: []string{"stall", "stop"}, finds: []string{"exclusion"},
 		duration: 20 * time.Second, // a stall has to meet another waiter, and 8 s have room for two
 	},
@@ -70,7 +69,7 @@ var breaks = map[string]broken{
 		ttl: time.Second, kinds: []string{history.Mutex}, finds: []string{"hand-overs", "served"},
 	},
 	"no-release": {
-		wrap:  func(k *locker) worker.Locker { return &other{k, noRelease} },
+		wrap:  noRelease,
 		kinds: []string{history.Mutex}, finds: []string{"served"},
 	},
 	"double-slot": {
@@ -104,7 +103,7 @@ var breaks = map[string]broken{
 		kinds: []string{history.Reentrant}, finds: []string{"exclusion"},
 	},
 	"half-multi": {
-		wrap:  func(k *locker) worker.Locker { return &half{k} },
+		wrap:  half,
 		kinds: []string{history.Multi}, finds: []string{"exclusion", "tokens"},
 	},
 	"no-expiry": {
@@ -112,7 +111,7 @@ var breaks = map[string]broken{
 		kinds: []string{history.Mutex}, finds: []string{"left behind"},
 	},
 	"herd": {
-		wrap:  func(k *locker) worker.Locker { return &herd{k} },
+		wrap:  herd,
 		kinds: []string{history.Mutex}, finds: []string{"requests"},
 	},
 }
@@ -156,18 +155,18 @@ func init() {
 		if !known {
 			return fmt.Errorf("there is no %q to break", os.Args[2])
 		}
-		return worker.Run(os.Stdin, os.Stdout, b.open)
+		return work(os.Stdin, os.Stdout, b.open)
 	}
 }
 
-// open is openLocker, with redlatch broken.
-func (b broken) open(c worker.Config, l *link.Link) (worker.Locker, error) {
+// open is connect, with redlatch broken.
+func (b broken) open(c config, l *link.Link) (*locker, error) {
 	scripts := &rewritten{broken: b, known: make(map[*conn.Script]*conn.Script)}
 	k, err := connect(c, l, func(one *counted) conn.Conn { return &rewriting{one, scripts} })
-	if err != nil || b.wrap == nil {
-		return k, err
+	if err == nil && b.wrap != nil {
+		b.wrap(k)
 	}
-	return b.wrap(k), nil
+	return k, err
 }
 
 // rewriting is a connection that sends the scripts that are broken.
@@ -205,72 +204,65 @@ func (r *rewritten) of(s *conn.Script) *conn.Script {
 	return cmp.Or(r.known[s], s)
 }
 
-// other is redlatch with other leases.
-type other struct {
-	*locker
-	wrap func(worker.Lease, time.Duration) worker.Lease
-}
-
-func (o *other) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, error) {
-	leases, err := o.locker.Acquire(ctx, t)
-	for i, l := range leases {
-		leases[i] = o.wrap(l, o.TTL)
+// lateDeadline has each lease believe in itself for a TTL too long.
+func lateDeadline(k *locker) {
+	k.acquire = func(ctx context.Context, t take) ([]lease, error) {
+		leases, err := k.take(ctx, t)
+		for i, l := range leases {
+			last := time.Now().Add(k.TTL) // when it was held last
+			leases[i].remaining = func() time.Duration {
+				if left := l.Remaining(); left > 0 {
+					last = time.Now().Add(left)
+					return left
+				}
+				return max(k.TTL-time.Since(last), 0)
+			}
+		}
+		return leases, err
 	}
-	return leases, err
 }
 
-// late is a lease that believes in itself for a TTL too long.
-type late struct {
-	worker.Lease
-	ttl  time.Duration
-	last *time.Time // when it was held last
-}
+// kept is a release that does nothing.
+func kept(context.Context) error { return nil }
 
-func lateDeadline(l worker.Lease, ttl time.Duration) worker.Lease {
-	begun := time.Now().Add(ttl)
-	return late{l, ttl, &begun}
-}
-
-func (l late) Remaining() time.Duration {
-	if left := l.Lease.Remaining(); left > 0 {
-		*l.last = time.Now().Add(left)
-		return left
+// noRelease has no lease released.
+func noRelease(k *locker) {
+	k.acquire = func(ctx context.Context, t take) ([]lease, error) {
+		leases, err := k.take(ctx, t)
+		for i := range leases {
+			leases[i].release = kept
+		}
+		return leases, err
 	}
-	return max(l.ttl-time.Since(*l.last), 0)
 }
-
-// kept is a lease that is never released.
-type kept struct{ worker.Lease }
-
-func noRelease(l worker.Lease, _ time.Duration) worker.Lease { return kept{l} }
-
-func (kept) Release(context.Context) error { return nil }
 
 // half locks the first of several names, and believes that it has all.
-type half struct{ *locker }
-
-func (h *half) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, error) {
-	names := t.Names
-	t.Names = names[:1]
-	leases, err := h.locker.Acquire(ctx, t)
-	for range names[1:] {
-		if err == nil {
-			leases = append(leases, kept{leases[0]})
+func half(k *locker) {
+	k.acquire = func(ctx context.Context, t take) ([]lease, error) {
+		names := t.names
+		t.names = names[:1]
+		leases, err := k.take(ctx, t)
+		for range names[1:] {
+			if err == nil {
+				other := leases[0]
+				other.release = kept
+				leases = append(leases, other)
+			}
 		}
+		return leases, err
 	}
-	return leases, err
 }
 
 // herd has every waiter try all the time, as clients do that poll.
-type herd struct{ *locker }
-
-func (h *herd) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, error) {
-	wait := t.Wait
-	for t.Wait = false; ; {
-		leases, err := h.locker.Acquire(ctx, t)
-		if err == nil || !wait || ctx.Err() != nil || h.Why(err) != history.WhyTaken {
-			return leases, err
+func herd(k *locker) {
+	k.acquire = func(ctx context.Context, t take) ([]lease, error) {
+		wait := t.wait
+		for t.wait = false; ; {
+			leases, err := k.take(ctx, t)
+			if err == nil || !wait || ctx.Err() != nil || reason(err) != history.WhyTaken {
+				return leases, err
+			}
+			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }

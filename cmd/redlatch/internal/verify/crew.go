@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
-	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // supervisorFile is the history of the supervisor. Those of the workers are beside it.
@@ -25,8 +23,8 @@ type crew struct {
 	run   *run
 	posts []*post // one for each worker, which may have many lives
 
-	mu     sync.Mutex    // guards what is below
-	done   worker.Report // of lives that are over
+	mu     sync.Mutex // guards what is below
+	done   Figures    // of lives that are over
 	faults int
 	now    map[string]bool // faults that are being done
 }
@@ -40,40 +38,27 @@ type post struct {
 	child  *child        // nil before the first life
 	exited chan struct{} // closed at the end of this life
 	over   atomic.Bool   // that end is expected
-	last   atomic.Pointer[worker.Report]
+	last   atomic.Pointer[Figures]
 }
 
 func newCrew(r *run) *crew {
 	c := &crew{run: r, now: make(map[string]bool)}
 	for i := range r.plan.Workers {
 		p := &post{number: i + 1}
-		p.last.Store(&worker.Report{})
+		p.last.Store(&Figures{})
 		c.posts = append(c.posts, p)
 	}
 	return c
 }
 
 // config is what the next life of a worker is told.
-func (c *crew) config(name string) worker.Config {
-	plan := c.run.plan
-	pause := 5 * time.Millisecond
-	if plan.Rate > 0 {
-		actors := plan.Workers * plan.Actors * len(plan.names())
-		pause = max(pause, time.Duration(actors)*time.Second/time.Duration(plan.Rate))
-	}
-	config := worker.Config{
-		Worker: name, URLs: c.run.urls, ClientName: clientName(plan), Terms: plan.Terms, Pause: pause,
-		History:  filepath.Join(c.run.dir, "worker-"+name+".jsonl"),
-		Register: filepath.Join(c.run.dir, "r.sock"),
-	}
+func (c *crew) config(name string) config {
+	told := config{Plan: c.run.plan, Worker: name, URLs: c.run.urls, Dir: c.run.dir}
 	if c.run.own != nil {
-		config.Direct = c.run.own.Real()
+		told.Direct = c.run.own.Real()
 	}
-	return config
+	return told
 }
-
-// clientName is what the connections of the workers are called in Redis.
-func clientName(p Plan) string { return "redlatch-" + p.Prefix[len(p.Prefix)-11:len(p.Prefix)-1] }
 
 // hire starts all workers, and returns when they are ready.
 func (c *crew) hire(ctx context.Context) error {
@@ -115,7 +100,7 @@ func (c *crew) start(ctx context.Context, p *post) error {
 func (c *crew) listen(p *post, ready chan<- error) {
 	told := false
 	for in := json.NewDecoder(p.child.out); ; {
-		var report worker.Report
+		var report Figures
 		if in.Decode(&report) != nil {
 			break
 		}
@@ -136,7 +121,7 @@ func (c *crew) listen(p *post, ready chan<- error) {
 		c.run.rec.Note(history.Event{Type: history.Life, Target: p.name, Why: why})
 	}
 	c.mu.Lock()
-	c.done.Add(*p.last.Swap(&worker.Report{}))
+	c.done.add(*p.last.Swap(&Figures{}))
 	c.mu.Unlock()
 	close(p.exited)
 }
@@ -191,10 +176,10 @@ func (c *crew) striking(fault string) (over func()) {
 
 func (c *crew) progress() Progress {
 	c.mu.Lock()
-	p := Progress{Report: c.done, Faults: c.faults, Now: joined(c.now)}
+	p := Progress{Figures: c.done, Faults: c.faults, Now: joined(c.now)}
 	c.mu.Unlock()
 	for _, one := range c.posts {
-		p.Add(*one.last.Load())
+		p.add(*one.last.Load())
 	}
 	return p
 }

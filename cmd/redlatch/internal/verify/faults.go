@@ -21,7 +21,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/internal/testkit/verify/link"
-	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // A Fault is one kind of harm. A new one goes into Faults and docs/verify.md; if it may take
@@ -273,7 +272,7 @@ func killWorker(ctx context.Context, r *run, p *post) (int64, string, error) {
 // both back at once: on a slow machine the few kills of a run then ended each of its few stalls.
 func stall(ctx context.Context, r *run) (int64, string, error) {
 	if p := r.crew.claim(ctx); p != nil {
-		p.child.tell(worker.Order{Do: "stall"})
+		p.child.tell(order{Do: "stall"})
 		time.AfterFunc(2*r.plan.TTL, p.busy.Unlock) // it takes 1.5 TTLs at most, from the next lease on
 		retry.Sleep(ctx, rand.N(r.plan.TTL))
 	}
@@ -291,15 +290,15 @@ func delays(r *run) link.Harm {
 // harmLink has the link of a worker do harm for a while, which the history calls by that name.
 func harmLink(name string, what func(*run) link.Harm) func(context.Context, *run) (int64, string, error) {
 	return onWorker(func(ctx context.Context, r *run, p *post) (int64, string, error) {
-		p.child.tell(worker.Order{Do: "harm", Fault: name, Harm: what(r)})
+		p.child.tell(order{Do: "harm", Fault: name, Harm: what(r)})
 		retry.Sleep(ctx, r.plan.TTL/5+rand.N(r.plan.TTL/2))
-		p.child.tell(worker.Order{Do: "heal"})
+		p.child.tell(order{Do: "heal"})
 		return byWorker, "", nil
 	})
 }
 
 func cutLink(_ context.Context, _ *run, p *post) (int64, string, error) {
-	p.child.tell(worker.Order{Do: "cut", Fault: "cut"})
+	p.child.tell(order{Do: "cut", Fault: "cut"})
 	return byWorker, "", nil
 }
 
@@ -326,7 +325,7 @@ func killConnections(ctx context.Context, r *run) (int64, string, error) {
 		var ids []string
 		for line := range strings.Lines(list) { // id=7 addr=...
 			id, rest, _ := strings.Cut(line, " ")
-			if strings.Contains(rest, " name="+clientName(r.plan)+" ") {
+			if strings.Contains(rest, " name="+r.plan.clientName()+" ") {
 				ids = append(ids, strings.TrimPrefix(id, "id="))
 			}
 		}

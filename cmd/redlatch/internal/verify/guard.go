@@ -86,8 +86,8 @@ func Guard(in io.Reader) error {
 	if told.Prefix != "" {
 		err = sweep(told.URLs, told.Prefix)
 	}
-	data, socket := filepath.Join(told.Dir, ".servers"), filepath.Join(told.Dir, "r.sock")
-	return errors.Join(err, os.RemoveAll(data), os.RemoveAll(socket))
+	data := filepath.Join(told.Dir, ".servers")
+	return errors.Join(err, os.RemoveAll(data), os.RemoveAll(registers(told.Dir)))
 }
 
 // sweep deletes all keys of a run, and again a second later: a request of a worker that was killed

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
-	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // The least that must have happened for a verdict.
@@ -208,7 +207,7 @@ func (r *Report) tooLittle(h *history.History) (reasons []string) {
 		return reasons
 	}
 	for _, kind := range r.Plan.Kinds {
-		for _, name := range worker.Names(kind) {
+		for _, name := range names(kind) {
 			served := func(w *history.Wait) bool { return w.Name == name && w.Granted && w.Ended >= h.Calm }
 			if kind != history.Job && !slices.ContainsFunc(h.Waits, served) {
 				reasons = append(reasons, fmt.Sprintf("no waiter for %q was served in the quiet part", name))

@@ -12,14 +12,13 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
-	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // TestRegisterThatTakesALateWriteFails: the files of a run are judged, and the report is beside them.
 func TestRegisterThatTakesALateWriteFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	text := check.Value(json.Marshal(Plan{Terms: worker.Terms{Kinds: []string{history.Mutex}}, Workers: 2, Faults: []string{"stop"}})).OK(t)
+	text := check.Value(json.Marshal(Plan{Kinds: []string{history.Mutex}, Workers: 2, Faults: []string{"stop"}})).OK(t)
 	check.OK(t, "WriteFile", os.WriteFile(filepath.Join(dir, planFile), text, 0o600))
 	file := check.Value(os.Create(filepath.Join(dir, "worker-1.1.jsonl"))).OK(t)
 	defer file.Close()

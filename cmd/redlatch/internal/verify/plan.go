@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
-	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
 // Options say what to run.
@@ -29,7 +29,16 @@ type Options struct {
 
 // Plan is what a run is to do, and what its histories mean.
 type Plan struct {
-	worker.Terms
+	Prefix    string        `json:"prefix"` // of all keys
+	Kinds     []string      `json:"kinds"`
+	Actors    int           `json:"goroutines_per_name"` // of each worker
+	TTL       time.Duration `json:"ttl_ns"`
+	Heartbeat time.Duration `json:"heartbeat_ns"`
+	Request   time.Duration `json:"request_timeout_ns"`
+	Rest      time.Duration `json:"rest_ns"`
+	Window    time.Duration `json:"window_ns"`
+	Permits   int64         `json:"permits"`
+	Slots     int           `json:"slots"`
 
 	Version    string        `json:"version"` // of this program
 	Deployment string        `json:"deployment"`
@@ -56,11 +65,25 @@ type LeftOut struct {
 
 // Progress is how a run goes.
 type Progress struct {
-	worker.Report
+	Figures
 	Elapsed   time.Duration
 	HandOvers int64 // of what the locks protect, from one worker to another
 	Faults    int
 	Now       string // the faults that are being done
+}
+
+// Figures are what a worker tells, one JSON object a line. The first say that its client is open.
+type Figures struct {
+	Acquired int64
+	Lost     int64
+	Stale    int64 // writes that the tokens kept out
+}
+
+// add adds the figures of another.
+func (f *Figures) add(other Figures) {
+	f.Acquired += other.Acquired
+	f.Lost += other.Lost
+	f.Stale += other.Stale
 }
 
 // planFile is where the plan is kept, beside the histories.
@@ -73,12 +96,46 @@ const lateClock = "late clock"
 // lateTimes is how many times that is added to the bound within which waiters are served.
 const lateTimes = 5
 
+// Kinds returns all kinds, or those of a quorum.
+func Kinds(quorum bool) []string {
+	if quorum {
+		return []string{history.Mutex, history.SlotPool, history.Election, history.Job}
+	}
+	return []string{history.Mutex, history.Reentrant, history.RWMutex, history.Semaphore, history.SlotPool, history.Election, history.Job, history.Multi}
+}
+
+// names returns the names that a kind is tried on.
+func names(kind string) []string {
+	switch kind {
+	case history.Mutex:
+		return []string{"mutex-a", "mutex-b", "mutex-c", "mutex-d", "mutex-e", "mutex-f"}
+	case history.Multi:
+		return []string{"multi-a", "multi-b"}
+	}
+	return []string{kind}
+}
+
 // names returns the names of all locks.
 func (p Plan) names() (all []string) {
 	for _, kind := range p.Kinds {
-		all = append(all, worker.Names(kind)...)
+		all = append(all, names(kind)...)
 	}
 	return all
+}
+
+// pause is that of each goroutine between two acquisitions, on average.
+func (p Plan) pause() time.Duration {
+	pause := 5 * time.Millisecond
+	if p.Rate > 0 {
+		actors := p.Workers * p.Actors * len(p.names())
+		pause = max(pause, time.Duration(actors)*time.Second/time.Duration(p.Rate))
+	}
+	return pause
+}
+
+// clientName is what the connections of the workers are called in Redis.
+func (p Plan) clientName() string {
+	return "redlatch-" + p.Prefix[len(p.Prefix)-11:len(p.Prefix)-1]
 }
 
 // silent reports whether the doctor found that no messages arrive, as for a user without a right to

@@ -18,7 +18,6 @@ import (
 
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
-	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // The report as a page and as text.
@@ -166,7 +165,7 @@ func glance(r Report, h *history.History) template.HTML {
 		y += faultHigh
 	}
 	y += 8
-	groups := h.ByName(worker.Kinds(false)...)
+	groups := h.ByName(Kinds(false)...)
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		s.text(left-8, y+lockHigh-4, "end", name)
 		s.cells(groups[name], y+3)

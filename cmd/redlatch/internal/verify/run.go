@@ -15,8 +15,6 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/pace"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
-	"github.com/redlatch/redlatch/internal/testkit/verify/register"
-	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // run is a run under way.
@@ -29,7 +27,7 @@ type run struct {
 	admin    *admin
 	succeed  succession // nil if no server takes over
 	guard    *guard
-	registry *register.Server
+	registry *registry
 	rec      *history.Recorder
 	crew     *crew
 }
@@ -74,7 +72,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	if silent(r.plan) {
 		r.plan.Bound += time.Duration(2*r.plan.Workers) * silentTurn
 	}
-	if r.registry, err = register.Listen(filepath.Join(r.dir, "r.sock")); err != nil {
+	if r.registry, err = listen(registers(r.dir)); err != nil {
 		return err
 	}
 	if err := writeJSON(filepath.Join(r.dir, planFile), r.plan); err != nil {
@@ -136,7 +134,7 @@ func (r *run) work(ctx context.Context) error {
 	cancel()
 	if ctx.Err() == nil {
 		for _, p := range r.crew.posts {
-			p.child.tell(worker.Order{Do: "calm"})
+			p.child.tell(order{Do: "calm"})
 		}
 		r.rec.Note(history.Event{Type: history.Calm})
 		lateness := watchClock(ctx, calm)
@@ -144,7 +142,7 @@ func (r *run) work(ctx context.Context) error {
 	}
 	r.crew.dismiss((*child).hangUp)
 	r.leftovers(context.WithoutCancel(ctx))
-	for name, one := range r.registry.Results() {
+	for name, one := range r.registry.results() {
 		r.rec.Note(history.Event{Type: history.Final, Name: name, Value: one.Value, Bare: one.Bare, Count: one.Lost})
 	}
 	return r.rec.Err()
@@ -185,7 +183,7 @@ func (r *run) progress() (stop func()) {
 	began := time.Now()
 	return pace.Every(250*time.Millisecond, 250*time.Millisecond, func() {
 		p := r.crew.progress()
-		p.Elapsed, p.HandOvers = time.Since(began), r.registry.HandOvers()
+		p.Elapsed, p.HandOvers = time.Since(began), r.registry.handOvers.Load()
 		r.Tell(p)
 	})
 }

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // Run does all of it and returns what it came to. The error tells of what kept it from running.
@@ -93,7 +92,7 @@ func (o Options) plan() (Plan, error) {
 	p.Actors, p.Permits, p.Slots = 2, 5, 3
 	p.Heartbeat, p.Request = (p.TTL / 3).Truncate(time.Millisecond), p.TTL*6/10
 	p.Rest, p.Window = p.TTL*3/10, p.TTL*3/10
-	possible := worker.Kinds(p.Deployment == "quorum")
+	possible := Kinds(p.Deployment == "quorum")
 	if len(p.Kinds) == 0 {
 		p.Kinds = possible
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -23,31 +22,65 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/internal/testkit/verify/link"
-	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
-// WorkerArg is the argument with which the executable is started as a worker; it then calls [Work].
-const WorkerArg = "verify-worker"
-
-// Work is one worker process.
-func Work(in io.Reader, out io.Writer) error {
-	return worker.Run(in, out, func(c worker.Config, l *link.Link) (worker.Locker, error) {
-		return connect(c, l, func(one *counted) conn.Conn { return one })
-	})
-}
-
 // locker is redlatch in one process.
 type locker struct {
-	worker.Config
+	config
 	*redlatch.Client
-	sent atomic.Int64
+	sent    atomic.Int64                                       // requests so far
+	acquire func(ctx context.Context, t take) ([]lease, error) // [locker.take]
+}
+
+// take is one acquisition.
+type take struct {
+	kind  string
+	names []string
+	mode  string // "w" or "r" of a rwmutex
+	n     int64  // permits
+	wait  bool
+	renew bool
+}
+
+// lease is what an acquisition comes to, one for each name.
+type lease struct {
+	*redlatch.Lease
+	slot      int
+	again     *redlatch.ReentrantMutex    // of an owner that may enter it once more
+	remaining func() time.Duration        // for how long it is sure to be held; 0 if it is not
+	release   func(context.Context) error // ends it
+}
+
+func newLease(l *redlatch.Lease) lease {
+	return lease{Lease: l, remaining: l.Remaining, release: l.Release}
+}
+
+// owner is that of an entry of a reentrant mutex: only these share one, and a client keeps no read-write
+// mutex whose owner it is asked for.
+func (l lease) owner() string {
+	if l.again == nil {
+		return ""
+	}
+	return l.Owner()
+}
+
+// enterAgain acquires a reentrant mutex once more.
+func (l lease) enterAgain() (lease, error) {
+	inner, err := l.again.Lock(l.Context())
+	if err != nil {
+		return lease{}, err
+	}
+	entry := newLease(inner)
+	entry.again = l.again
+	return entry, nil
 }
 
 // connect connects as redlatch.Open does, through the link, and over what wrap makes of each
 // connection.
-func connect(c worker.Config, l *link.Link, wrap func(*counted) conn.Conn) (_ *locker, err error) {
-	k := &locker{Config: c}
+func connect(c config, l *link.Link, wrap func(*counted) conn.Conn) (_ *locker, err error) {
+	k := &locker{config: c}
+	k.acquire = k.take
 	var conns []conn.Conn
 	for _, url := range c.URLs {
 		dial, _, err := address.Parse(url)
@@ -91,8 +124,8 @@ func connect(c worker.Config, l *link.Link, wrap func(*counted) conn.Conn) (_ *l
 
 // arrange fills in how a worker dials: by the link, under a name, and with the time limits of
 // redlatch.Open.
-func arrange(dial *rueidis.ClientOption, c worker.Config, l *link.Link) {
-	dial.ClientName = c.ClientName
+func arrange(dial *rueidis.ClientOption, c config, l *link.Link) {
+	dial.ClientName = c.clientName()
 	dial.Dialer.Timeout = c.Request
 	dial.Dialer.KeepAlive = min(max(c.Request/2, time.Second), 3*time.Second)
 	dial.ConnWriteTimeout = min(max(c.Request, time.Second), 6*time.Second)
@@ -133,33 +166,33 @@ func (c *counted) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return c.Conn.Eval(ctx, calls...)
 }
 
-// Acquire implements [worker.Locker].
-func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, error) {
+// take acquires locks of a kind, or one.
+func (k *locker) take(ctx context.Context, t take) ([]lease, error) {
 	o := redlatch.LockOptions{}
-	if !t.Renew {
+	if !t.renew {
 		o.Renew = redlatch.Off
 	}
-	name := t.Names[0]
-	if len(t.Names) > 1 {
-		m := k.MultiMutex(t.Names...).With(o)
-		l, err := choose(t.Wait, m.Lock, m.TryLock)(ctx)
+	name := t.names[0]
+	if len(t.names) > 1 {
+		m := k.MultiMutex(t.names...).With(o)
+		l, err := choose(t.wait, m.Lock, m.TryLock)(ctx)
 		if err != nil {
 			return nil, err
 		}
-		var all []worker.Lease
+		var all []lease
 		for _, one := range l.Leases() {
-			all = append(all, lease{Lease: one})
+			all = append(all, newLease(one))
 		}
 		return all, nil
 	}
-	switch t.Kind {
+	switch t.kind {
 	case history.Mutex, history.Multi:
 		o.Linger = k.linger(name)
 		m := k.Mutex(name).With(o)
-		return one(choose(t.Wait, m.Lock, m.TryLock)(ctx))
+		return one(choose(t.wait, m.Lock, m.TryLock)(ctx))
 	case history.Reentrant:
 		m := k.ReentrantMutex(name).With(o)
-		l, err := choose(t.Wait, m.Lock, m.TryLock)(ctx)
+		all, err := one(choose(t.wait, m.Lock, m.TryLock)(ctx))
 		if err != nil {
 			return nil, err
 		}
@@ -167,39 +200,39 @@ func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, er
 			o.TTL = k.TTL + time.Millisecond // on other terms, the lease within has an entry of its own in Redis
 			m = m.With(o)
 		}
-		return []worker.Lease{lease{Lease: l, again: m}}, nil
+		all[0].again = m
+		return all, nil
 	case history.RWMutex:
 		o.Linger = k.linger(name)
 		m := k.RWMutex(name).With(o)
-		if t.Mode == "w" {
-			return one(choose(t.Wait, m.Lock, m.TryLock)(ctx))
+		if t.mode == "w" {
+			return one(choose(t.wait, m.Lock, m.TryLock)(ctx))
 		}
-		return one(choose(t.Wait, m.RLock, m.TryRLock)(ctx))
+		return one(choose(t.wait, m.RLock, m.TryRLock)(ctx))
 	case history.Semaphore:
 		s := k.Semaphore(name, k.Permits).With(o)
-		return one(choose(t.Wait, s.Acquire, s.TryAcquire)(ctx, t.N))
+		return one(choose(t.wait, s.Acquire, s.TryAcquire)(ctx, t.n))
 	case history.SlotPool:
 		p := k.SlotPool(name, k.Slots, redlatch.SlotOptions{Quarantine: k.Rest}).With(o)
-		slot, err := choose(t.Wait, p.Acquire, p.TryAcquire)(ctx)
+		slot, err := choose(t.wait, p.Acquire, p.TryAcquire)(ctx)
 		if err != nil {
 			return nil, err
 		}
-		id, err := slot.ID()
-		if err != nil {
-			return nil, err
-		}
-		return []worker.Lease{lease{Lease: slot.Lease, slot: id}}, nil
+		l := newLease(slot.Lease)
+		l.slot, err = slot.ID()
+		return []lease{l}, err
 	case history.Election:
 		e := k.Election(name).With(o)
-		return one(choose(t.Wait, e.Campaign, e.TryCampaign)(ctx, k.Worker))
+		return one(choose(t.wait, e.Campaign, e.TryCampaign)(ctx, k.Worker))
 	case history.Job:
 		l, end, err := window.Begin(ctx, k.Job(name, redlatch.JobOptions{Window: k.Window}).With(o))
-		if err != nil {
-			return nil, err
+		all, err := one(l, err)
+		if err == nil {
+			all[0].release = func(context.Context) error { return end() }
 		}
-		return []worker.Lease{lease{Lease: l, release: end}}, nil
+		return all, err
 	}
-	return nil, fmt.Errorf("there is no kind %q", t.Kind)
+	return nil, fmt.Errorf("there is no kind %q", t.kind)
 }
 
 // choose returns the waiting form of an acquisition, or its try.
@@ -210,15 +243,15 @@ func choose[F any](wait bool, acquire, try F) F {
 	return try
 }
 
-func one(l *redlatch.Lease, err error) ([]worker.Lease, error) {
+func one(l *redlatch.Lease, err error) ([]lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []worker.Lease{lease{Lease: l}}, nil
+	return []lease{newLease(l)}, nil
 }
 
-// Why implements [worker.Locker].
-func (k *locker) Why(err error) string {
+// reason is why an acquisition or a release failed, in the words of the history.
+func reason(err error) string {
 	var refused *conn.ReplyError
 	switch {
 	case errors.Is(err, redlatch.ErrUnreachable):
@@ -245,46 +278,3 @@ func (k *locker) linger(name string) time.Duration {
 
 // lingers reports whether clients keep the lock of a name: every other one, unless over a quorum.
 func lingers(name string) bool { return name[len(name)-1]%2 == 0 }
-
-// Sent implements [worker.Locker].
-func (k *locker) Sent() int64 { return k.sent.Load() }
-
-// lease is a lease of redlatch.
-type lease struct {
-	*redlatch.Lease
-	slot    int
-	again   *redlatch.ReentrantMutex
-	release func() error // nil for that of the lease
-}
-
-// Owner implements [worker.Lease]. Only entries of a reentrant mutex share one, and a client keeps no
-// read-write mutex whose owner it is asked for.
-func (l lease) Owner() string {
-	if l.again == nil {
-		return ""
-	}
-	return l.Lease.Owner()
-}
-
-// Slot implements [worker.Lease].
-func (l lease) Slot() int { return l.slot }
-
-// Release implements [worker.Lease].
-func (l lease) Release(ctx context.Context) error {
-	if l.release != nil {
-		return l.release()
-	}
-	return l.Lease.Release(ctx)
-}
-
-// Again implements [worker.Lease].
-func (l lease) Again(context.Context) (worker.Lease, error) {
-	if l.again == nil {
-		return nil, errors.ErrUnsupported
-	}
-	inner, err := l.again.Lock(l.Context())
-	if err != nil {
-		return nil, err
-	}
-	return lease{Lease: inner, again: l.again}, nil
-}

@@ -18,7 +18,6 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
-	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // exitUnknown says that a verification could conclude nothing.
@@ -42,7 +41,7 @@ func newVerifyCommand(a *app.App) *cobra.Command {
 	app.Between(flags, "duration", &f.o.Duration, 15*time.Second, 24*time.Hour)
 	flags.IntVar(&f.o.Workers, "workers", f.o.Workers, "how many processes take turns")
 	app.Between(flags, "workers", &f.o.Workers, 2, 32)
-	kinds := worker.Kinds(false)
+	kinds := verify.Kinds(false)
 	flags.StringSliceVar(&f.o.Kinds, "kinds", nil, "kinds of locks (default all): "+strings.Join(kinds, ", "))
 	mild, rough := faultNames()
 	flags.StringSliceVar(&f.o.Faults, "faults", nil, "faults (default all that are possible): "+strings.Join(mild, ", ")+"; with --disrupt also "+strings.Join(rough, ", "))

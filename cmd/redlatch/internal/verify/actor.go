@@ -1,26 +1,15 @@
-package worker
+package verify
 
 import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/rpc"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
-	"github.com/redlatch/redlatch/internal/testkit/verify/register"
 )
-
-// Names returns the names that a kind is tried on.
-func Names(kind string) []string {
-	switch kind {
-	case history.Mutex:
-		return []string{"mutex-a", "mutex-b", "mutex-c", "mutex-d", "mutex-e", "mutex-f"}
-	case history.Multi:
-		return []string{"multi-a", "multi-b"}
-	}
-	return []string{kind}
-}
 
 // actor is one goroutine of a worker, which uses one lock.
 type actor struct {
@@ -28,12 +17,12 @@ type actor struct {
 	number int
 	kind   string
 	name   string
-	reg    *register.Client
+	reg    *rpc.Client
 }
 
 func (w *worker) actors() (all []*actor) {
 	for _, kind := range w.Kinds {
-		for _, name := range Names(kind) {
+		for _, name := range names(kind) {
 			for range w.Actors {
 				all = append(all, &actor{worker: w, number: len(all) + 1, kind: kind, name: name})
 			}
@@ -45,54 +34,54 @@ func (w *worker) actors() (all []*actor) {
 // toil acquires, works and releases until ctx is done.
 func (a *actor) toil(ctx context.Context) {
 	var err error
-	if a.reg, err = register.Dial(a.Register); err != nil {
+	if a.reg, err = rpc.Dial("unix", registers(a.Dir)); err != nil {
 		panic(err) // it ends the worker, which is a finding
 	}
 	defer a.reg.Close()
 	for ctx.Err() == nil {
 		a.once(ctx)
-		retry.Sleep(ctx, rand.N(2*a.Pause))
+		retry.Sleep(ctx, rand.N(2*a.pause()))
 	}
 }
 
 // pick chooses an acquisition.
-func (a *actor) pick() Take {
-	t := Take{Kind: a.kind, Names: []string{a.name}, N: 1, Wait: rand.IntN(4) > 0, Renew: rand.IntN(3) > 0}
+func (a *actor) pick() take {
+	t := take{kind: a.kind, names: []string{a.name}, n: 1, wait: rand.IntN(4) > 0, renew: rand.IntN(3) > 0}
 	switch a.kind {
 	case history.RWMutex:
-		t.Mode = "r"
+		t.mode = "r"
 		if rand.IntN(3) == 0 {
-			t.Mode = "w"
+			t.mode = "w"
 		}
 	case history.Semaphore:
-		t.N = 1 + rand.Int64N(a.Permits)
+		t.n = 1 + rand.Int64N(a.Permits)
 	case history.Job:
-		t.Wait = false
+		t.wait = false
 	case history.Multi:
 		if rand.IntN(2) == 0 {
-			t.Names = Names(a.kind)
+			t.names = names(a.kind)
 		}
 	}
 	return t
 }
 
 // guarded reports whether the register of this lock has one writer at a time.
-func guarded(t Take) bool { return t.Kind != history.Semaphore && t.Mode != "r" }
+func guarded(t take) bool { return t.kind != history.Semaphore && t.mode != "r" }
 
 // once is one acquisition and all that follows.
 func (a *actor) once(ctx context.Context) {
 	t := a.pick()
 	stall := guarded(t) && a.kind != history.Job && a.claimStall()
 	if stall {
-		t.Renew = false
+		t.renew = false
 	}
-	ops := make([]int64, len(t.Names))
-	for i, name := range t.Names {
+	ops := make([]int64, len(t.names))
+	for i, name := range t.names {
 		ops[i] = a.call(t, name)
 	}
-	leases, err := a.locker.Acquire(ctx, t)
+	leases, err := a.acquire(ctx, t)
 	if err != nil {
-		why := a.locker.Why(err)
+		why := reason(err)
 		if ctx.Err() != nil {
 			why = history.WhyClosed
 		}
@@ -114,7 +103,7 @@ func (a *actor) once(ctx context.Context) {
 		a.granted(ops[i], l)
 	}
 	for i, l := range leases {
-		a.hold(ctx, t, t.Names[i], ops[i], l, stall && i == 0)
+		a.hold(ctx, t, t.names[i], ops[i], l, stall && i == 0)
 	}
 	for i, l := range leases {
 		a.release(ops[i], l)
@@ -130,17 +119,17 @@ func (a *actor) claimStall() bool {
 	return false
 }
 
-func (a *actor) call(t Take, name string) int64 {
+func (a *actor) call(t take, name string) int64 {
 	return a.rec.Call(history.Event{
-		Type: history.Acquire, Actor: a.number, Kind: t.Kind, Name: name, Mode: t.Mode, N: t.N, Wait: t.Wait, TTL: int64(a.TTL),
+		Type: history.Acquire, Actor: a.number, Kind: t.kind, Name: name, Mode: t.mode, N: t.n, Wait: t.wait, TTL: int64(a.TTL),
 	})
 }
 
-func (a *actor) granted(op int64, l Lease) {
+func (a *actor) granted(op int64, l lease) {
 	// The token is there as long as the lease is. It is 0 if the lease was lost by the time that it
 	// is here, and then nothing is known of it.
 	if token := l.Token(); token != 0 {
-		a.rec.Note(history.Event{Type: history.Granted, Op: op, Token: token, Owner: l.Owner(), Slot: l.Slot()})
+		a.rec.Note(history.Event{Type: history.Granted, Op: op, Token: token, Owner: l.owner(), Slot: l.slot})
 		a.acquired.Add(1)
 	} else {
 		a.rec.Note(history.Event{Type: history.Refused, Op: op, Why: history.WhyLost})
@@ -149,18 +138,18 @@ func (a *actor) granted(op int64, l Lease) {
 }
 
 // look asks whether a lease is held.
-func (a *actor) look(op int64, l Lease) bool {
-	return a.rec.Look(op, func() int64 { return int64(l.Remaining()) })
+func (a *actor) look(op int64, l lease) bool {
+	return a.rec.Look(op, func() int64 { return int64(l.remaining()) })
 }
 
 // hold works under a lease. What it does not do is to look at the lease right before it writes:
 // that is for the token.
-func (a *actor) hold(ctx context.Context, t Take, name string, op int64, l Lease, stall bool) {
+func (a *actor) hold(ctx context.Context, t take, name string, op int64, l lease, stall bool) {
 	if !a.look(op, l) {
 		return
 	}
-	if t.Kind == history.SlotPool {
-		name = fmt.Sprintf("%s/%d", name, l.Slot())
+	if t.kind == history.SlotPool {
+		name = fmt.Sprintf("%s/%d", name, l.slot)
 	}
 	if !guarded(t) {
 		a.work(ctx, op, l)
@@ -170,7 +159,7 @@ func (a *actor) hold(ctx context.Context, t Take, name string, op int64, l Lease
 	if token == 0 {
 		return
 	}
-	read, err := a.access(op, register.Access{Worker: a.Worker, Name: name, Token: token})
+	read, err := a.access(op, Access{Worker: a.Worker, Name: name, Token: token})
 	if err != nil {
 		return
 	}
@@ -179,13 +168,13 @@ func (a *actor) hold(ctx context.Context, t Take, name string, op int64, l Lease
 	} else if !a.work(ctx, op, l) {
 		return
 	}
-	if t.Kind == history.Reentrant && rand.IntN(2) == 0 {
+	if t.kind == history.Reentrant && rand.IntN(2) == 0 {
 		a.enterAgain(ctx, t, op, l)
 	}
 	if !read.OK {
 		return // what it read was of no use
 	}
-	write := register.Access{
+	write := Access{
 		Worker: a.Worker, Name: name, Write: true, Token: token, Value: read.Value + 1, Bare: read.Bare + 1,
 	}
 	took, err := a.access(op, write)
@@ -199,13 +188,13 @@ func (a *actor) hold(ctx context.Context, t Take, name string, op int64, l Lease
 }
 
 // access reads or writes a register under the lease of op.
-func (a *actor) access(op int64, what register.Access) (register.Reply, error) {
+func (a *actor) access(op int64, what Access) (Reply, error) {
 	e := history.Event{Type: history.Read, Of: op, Name: what.Name, Token: what.Token}
 	if what.Write {
 		e.Type, e.Value, e.Bare = history.Write, what.Value, what.Bare
 	}
 	call := a.rec.Call(e)
-	r, err := a.reg.Ask(what)
+	r, err := ask(a.reg, what)
 	if err == nil {
 		a.rec.Note(history.Event{Type: history.Answer, Op: call, OK: r.OK, Value: r.Value, Bare: r.Bare})
 	}
@@ -225,7 +214,7 @@ func (a *actor) sleepwalk(ctx context.Context) {
 // work takes a while, and sometimes longer than a TTL. In the quiet part it never does, so that those
 // in line wait for redlatch and not for the work of others. It reports whether the lease is held at
 // its end.
-func (a *actor) work(ctx context.Context, op int64, l Lease) bool {
+func (a *actor) work(ctx context.Context, op int64, l lease) bool {
 	if a.calm.Load() || rand.IntN(200) > 0 {
 		select {
 		case <-time.After(rand.N(3 * time.Millisecond)):
@@ -244,12 +233,12 @@ func (a *actor) work(ctx context.Context, op int64, l Lease) bool {
 }
 
 // enterAgain enters a reentrant mutex once more, works and leaves.
-func (a *actor) enterAgain(ctx context.Context, t Take, outer int64, l Lease) {
-	t.Wait = true
-	op := a.call(t, t.Names[0])
-	inner, err := l.Again(ctx)
+func (a *actor) enterAgain(ctx context.Context, t take, outer int64, l lease) {
+	t.wait = true
+	op := a.call(t, t.names[0])
+	inner, err := l.enterAgain()
 	if err != nil {
-		a.rec.Note(history.Event{Type: history.Refused, Op: op, Why: a.locker.Why(err)})
+		a.rec.Note(history.Event{Type: history.Refused, Op: op, Why: reason(err)})
 		return
 	}
 	a.granted(op, inner)
@@ -262,23 +251,15 @@ func (a *actor) enterAgain(ctx context.Context, t Take, outer int64, l Lease) {
 }
 
 // release ends a lease.
-func (a *actor) release(op int64, l Lease) {
+func (a *actor) release(op int64, l lease) {
 	a.look(op, l)
 	call := a.rec.Call(history.Event{Type: history.Release, Of: op})
 	why := ""
-	if err := l.Release(context.Background()); err != nil {
-		why = a.locker.Why(err)
+	if err := l.release(context.Background()); err != nil {
+		why = reason(err)
 	}
 	if why == history.WhyLost {
 		a.lost.Add(1)
 	}
 	a.rec.Note(history.Event{Type: history.Released, Op: call, Why: why})
-}
-
-// Kinds returns all kinds, or those of a quorum.
-func Kinds(quorum bool) []string {
-	if quorum {
-		return []string{history.Mutex, history.SlotPool, history.Election, history.Job}
-	}
-	return []string{history.Mutex, history.Reentrant, history.RWMutex, history.Semaphore, history.SlotPool, history.Election, history.Job, history.Multi}
 }
