@@ -37,8 +37,6 @@ type wires struct {
 	mu        sync.Mutex // guards what is below
 	links     map[pair]*link.Link
 	listeners []net.Listener
-	conns     map[net.Conn]struct{}
-	closed    bool
 }
 
 // wire leads to one server.
@@ -63,7 +61,7 @@ func newWires(ctx context.Context, trial Spec) (*wires, error) {
 		return nil, fmt.Errorf("servers cannot be cut off from each other: %s does not know bind-source-addr, as servers before 7.0", cmp.Or(os.Getenv(Program), "redis-server"))
 	}
 	s.Close()
-	return &wires{links: make(map[pair]*link.Link), conns: make(map[net.Conn]struct{})}, nil
+	return &wires{links: make(map[pair]*link.Link)}, nil
 }
 
 // lead makes the wires to a server, and has it announce them.
@@ -132,13 +130,8 @@ func (w *wire) pass(from net.Conn) {
 		return // the server is down
 	}
 	defer to.Close()
-	defer w.leave(from, to)
-	if !w.enter(from, to) {
-		return
-	}
 	if l := w.between(from); l != nil {
 		to = l.Wrap("", to)
-		defer to.Close()
 	}
 	ended := make(chan struct{}, 2)
 	go func() { _, _ = io.Copy(to, from); ended <- struct{}{} }()
@@ -170,35 +163,14 @@ func (w *wires) link(p pair) *link.Link {
 	return w.links[p]
 }
 
-// enter notes the two ends of a connection, and reports whether any may be.
-func (w *wires) enter(ends ...net.Conn) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range ends {
-		w.conns[c] = struct{}{}
-	}
-	return !w.closed
-}
-
-func (w *wires) leave(ends ...net.Conn) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range ends {
-		delete(w.conns, c)
-	}
-}
-
+// close ends the listeners. The connections end with the servers, which are killed before.
 func (w *wires) close() {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.closed = true
 	for _, l := range w.listeners {
 		_ = l.Close()
-	}
-	for c := range w.conns {
-		_ = c.Close()
 	}
 }
