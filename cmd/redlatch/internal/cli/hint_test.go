@@ -12,7 +12,6 @@ import (
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -40,7 +39,7 @@ func TestHints(t *testing.T) {
 		}
 	}()
 
-	for _, h := range []hint{
+	for _, h := range []struct{ urls, says, advice string }{
 		{"redis://" + crowded.Addr().String(), "max number of clients", "the server has as many connections as its maxclients allows"},
 		{replica.URL(), "Redis has refused it for 3s: READONLY", "a replica takes no locks"},
 		{"redis://reader:hush@" + master.Addr(), "NOPERM", "`redlatch doctor --acl` prints the commands"},
@@ -60,54 +59,25 @@ func TestHints(t *testing.T) {
 	} {
 		t.Run(h.urls, func(t *testing.T) {
 			t.Parallel()
-			h.want(t)
+			var servers []string
+			for url := range strings.FieldsSeq(h.urls) {
+				servers = append(servers, "--redis", url)
+			}
+			var said bytes.Buffer
+			args := append(servers, "lock", "--try", "job")
+			check.Equal(t, Main(context.Background(), args, strings.NewReader(""), io.Discard, &said), exit.Unreachable, "exit code")
+			if got := said.String(); !strings.Contains(got, h.says) || !strings.Contains(got, "\nredlatch: hint: "+h.advice) {
+				t.Errorf("it says %q, want %q and the hint %q", got, h.says, h.advice)
+			}
+			check.That(t, !strings.Contains(said.String(), "hush@"), "it says the password: %q", said.String())
+			if len(servers) > 2 || strings.HasPrefix(h.advice, "`") || strings.HasPrefix(h.advice, "a replica") {
+				return // doctor looks at each, and at what a user may do and a replica is
+			}
+			var found bytes.Buffer
+			check.Equal(t, Main(context.Background(), append(servers, "doctor"), strings.NewReader(""), &found, io.Discard), exit.Failed, "exit code of doctor")
+			if got := found.String(); !strings.Contains(got, " "+h.says) || !strings.Contains(got, "\n"+strings.Repeat(" ", 20)) || !strings.Contains(got, " "+h.advice) {
+				t.Errorf("doctor says %q, want %q and %q", got, h.says, h.advice)
+			}
 		})
-	}
-}
-
-// TestHintOfABusyServer has a script of its own, which keeps a processor busy for the whole test.
-func TestHintOfABusyServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it uses up a processor, which the other tests need: make test-all runs it")
-	}
-	t.Parallel()
-	busy := redistest.Start(t, "--lua-time-limit", "10")
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = busy.DoErr("EVAL", "while true do end", "0")
-	}()
-	t.Cleanup(func() {
-		_, _ = busy.DoErr("SCRIPT", "KILL")
-		<-ended
-	})
-	locktest.Eventually(t, "the server is busy", func() bool { _, err := busy.DoErr("PING"); return err != nil })
-	hint{busy.URL(), "BUSY Redis is busy", "another program's script keeps the server"}.want(t)
-}
-
-// hint is what the command says of servers that cannot be used, and what it advises.
-type hint struct{ urls, says, advice string }
-
-// want asks for a lock, and has doctor look.
-func (h hint) want(t *testing.T) {
-	t.Helper()
-	var servers []string
-	for url := range strings.FieldsSeq(h.urls) {
-		servers = append(servers, "--redis", url)
-	}
-	var said bytes.Buffer
-	args := append(servers, "lock", "--try", "job")
-	check.Equal(t, Main(context.Background(), args, strings.NewReader(""), io.Discard, &said), exit.Unreachable, "exit code")
-	if got := said.String(); !strings.Contains(got, h.says) || !strings.Contains(got, "\nredlatch: hint: "+h.advice) {
-		t.Errorf("it says %q, want %q and the hint %q", got, h.says, h.advice)
-	}
-	check.That(t, !strings.Contains(said.String(), "hush@"), "it says the password: %q", said.String())
-	if len(servers) > 2 || strings.HasPrefix(h.advice, "`") || strings.HasPrefix(h.advice, "a replica") {
-		return // doctor looks at each, and at what a user may do and a replica is
-	}
-	var found bytes.Buffer
-	check.Equal(t, Main(context.Background(), append(servers, "doctor"), strings.NewReader(""), &found, io.Discard), exit.Failed, "exit code of doctor")
-	if got := found.String(); !strings.Contains(got, " "+h.says) || !strings.Contains(got, "\n"+strings.Repeat(" ", 20)) || !strings.Contains(got, " "+h.advice) {
-		t.Errorf("doctor says %q, want %q and %q", got, h.says, h.advice)
 	}
 }
