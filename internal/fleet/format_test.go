@@ -114,14 +114,14 @@ func TestFormerHolder(t *testing.T) {
 	}
 }
 
-// TestReleaseCommand: the command names the owner, and a shell reads it back as it is meant.
-// A kept lock is unused since its program left it, however long ago that came in.
+// TestKeptLockSinceWhen: a kept lock is unused since its program left it, however long ago that came in.
 func TestKeptLockSinceWhen(t *testing.T) {
 	at := time.Now()
 	h := redlatch.Holder{Process: redlatch.Process{Host: "a1", PID: 7, Program: "web"}, Since: at.Add(-3 * time.Hour), Kept: at.Add(-2 * time.Second)}
 	check.Equal(t, HolderLine("mutex", h, at), "web (pid 7 on a1), which only keeps it, unused for 2s", "a kept lock")
 }
 
+// TestReleaseCommand: the command names the owner, and a shell reads it back as it is meant.
 func TestReleaseCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, key, owner, want string }{

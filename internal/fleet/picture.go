@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -235,9 +234,6 @@ type Picture struct {
 
 	Deadlocks    []redlatch.Deadlock // as of the last look for them that succeeded, some seconds ago
 	DeadlocksErr error               // of the last look
-
-	once      sync.Once
-	processes []*Process
 }
 
 // Fresh is the age up to which a picture is as good as live.
@@ -341,11 +337,6 @@ type Process struct {
 // Processes returns the clients that hold or wait, by host, program and process id. Of a long line,
 // only those in its first part are known.
 func (p *Picture) Processes() []*Process {
-	p.once.Do(func() { p.processes = processes(p.Locks) })
-	return p.processes
-}
-
-func processes(locks []*Lock) []*Process {
 	byClient := make(map[string]*Process)
 	meet := func(l *Lock, client string, at redlatch.Process, seen time.Time, dead bool) *Process {
 		if client == "" {
@@ -365,7 +356,7 @@ func processes(locks []*Lock) []*Process {
 		q.Dead = q.Dead || dead
 		return q
 	}
-	for _, l := range locks {
+	for _, l := range p.Locks {
 		for _, h := range l.Holders {
 			if idle(h) {
 				continue

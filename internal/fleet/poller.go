@@ -148,14 +148,11 @@ func (p *Poller) Await(ctx context.Context, start time.Time, in Interest) *Pictu
 func (p *Poller) publish(change func(*Picture)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	last := p.picture
-	next := &Picture{
-		Number: last.Number + 1, Made: time.Now(), Locks: last.Locks, Totals: last.Totals, History: last.History,
-		Taken: last.Taken, Begun: last.Begun, Took: last.Took, Pause: last.Pause, Found: last.Found, Err: last.Err, Since: last.Since,
-		Nodes: last.Nodes, details: last.details, records: last.records, hours: last.hours, Deadlocks: last.Deadlocks, DeadlocksErr: last.DeadlocksErr,
-	}
-	change(next)
-	p.picture = next
+	next := *p.picture
+	next.Number++
+	next.Made = time.Now()
+	change(&next)
+	p.picture = &next
 	close(p.next)
 	p.next = make(chan struct{})
 }

@@ -344,17 +344,6 @@ func TestQuery(t *testing.T) {
 		}
 		check.Equal(t, fmt.Sprint(names), c.want, "%+v", c.q)
 	}
-	all := processes(locks)
+	all := (&Picture{Locks: locks}).Processes()
 	check.That(t, len(all) == 2 && all[1].Client == "a" && len(all[1].Holds) == 2 && all[1].Dead && len(all[0].Waits) == 1, "processes = %+v", all)
-}
-
-// TestLongLine keeps the first of a long line and counts the others.
-func TestLongLine(t *testing.T) {
-	info := redlatch.LockInfo{Name: "n", Kind: "mutex"}
-	for range 10_000 {
-		info.Waiters = append(info.Waiters, redlatch.Waiter{Dead: true})
-	}
-	if l := NewLock(info, time.Now()); len(l.Waiters) != Line || l.Waiting != 0 || l.Deaf != 10_000 {
-		t.Errorf("%d waiters of %d, %d dead", len(l.Waiters), l.Waiting, l.Deaf)
-	}
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
@@ -22,22 +20,6 @@ func TestKeptLocksAreTold(t *testing.T) {
 	} {
 		if got := inUse(all); got != want {
 			t.Errorf("%+v: %q, want %q", all, got, want)
-		}
-	}
-}
-
-// TestAdviceIsSafeToType: the command is for the server that was looked at, and the name of a lock
-// in it is one word to a shell.
-func TestAdviceIsSafeToType(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{
-		"a; touch /tmp/x": "`redlatch --redis redis://host:7 release --force --owner 'o'\\''s' 'a; touch /tmp/x'`",
-		"a\u202eb":        `'o'\''s' $'a\342\200\256b'`,
-	} {
-		v := &visit{Options: Options{Again: (&app.App{Redis: []string{"redis://host:7"}, Prefix: app.DefaultPrefix}).AgainOn}}
-		f, _ := v.suspect(redlatch.LockInfo{Name: name, Key: "redlatch:" + name, Holders: []redlatch.Holder{{Owner: "o's", Foreign: true, Remaining: -1}}})
-		if !strings.Contains(f.Advice, want) {
-			t.Errorf("%q: advice %q, want %q in it", name, f.Advice, want)
 		}
 	}
 }

@@ -27,25 +27,19 @@ func TestAgainCanBeTypedAndKeepsPasswordsBack(t *testing.T) {
 	}
 }
 
-// TestAdviceOnASentinelThatIsWrong: it names a replica as the master, as it may during a failover.
-func TestAdviceOnASentinelThatIsWrong(t *testing.T) {
+// TestAdvice: an error of Sentinel, of a cluster or of a server that is kept has its own.
+func TestAdvice(t *testing.T) {
 	t.Parallel()
-	err := fmt.Errorf("%w: the redis role is not master", redlatch.ErrUnreachable) // as rueidis says it
-	if got := Advice(err, []string{"redis+sentinel://host/name"}); !strings.Contains(got, "Sentinel names a server that is no master") {
-		t.Errorf("Advice = %q, want it to tell of Sentinel", got)
-	}
-}
+	for want, err := range map[string]error{
+		// During a failover it may name a replica, of which rueidis says this.
+		"Sentinel names a server that is no master": fmt.Errorf("%w: the redis role is not master", redlatch.ErrUnreachable),
 
-// TestAdviceOnWhatRedisRefuses: an error of a cluster or of a server that is kept has its own advice.
-func TestAdviceOnWhatRedisRefuses(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"TRYAGAIN Multiple keys request during rehashing of slot": "are being moved to another node",
-		"CLUSTERDOWN The cluster is down":                         "does not serve that name",
-		"BUSY Redis is busy running a script.":                    "another program's script",
+		"are being moved to another node": &conn.ReplyError{Text: "TRYAGAIN Multiple keys request during rehashing of slot"},
+		"does not serve that name":        &conn.ReplyError{Text: "CLUSTERDOWN The cluster is down"},
+		"another program's script":        &conn.ReplyError{Text: "BUSY Redis is busy running a script."},
 	} {
-		if got := Advice(&conn.ReplyError{Text: text}, []string{"redis+cluster://host"}); !strings.Contains(got, want) {
-			t.Errorf("advice on %q is %q, want %q", text, got, want)
+		if got := Advice(err, []string{"redis+sentinel://host/name"}); !strings.Contains(got, want) {
+			t.Errorf("Advice on %q = %q, want %q", err, got, want)
 		}
 	}
 }
