@@ -54,9 +54,7 @@ func TestTableTellsWhereRedlatchLoses(t *testing.T) {
 		{"redsync rueidis", "cycles/s", ""},
 		{"floor rueidis", "cycles/s", ""},
 	} {
-		if got := cell(c.system, c.title); got != c.want {
-			t.Errorf("%s of %s is %q relative to the best, want %q", c.title, c.system, got, c.want)
-		}
+		check.Equal(t, cell(c.system, c.title), c.want, "%s of %s to the best", c.title, c.system)
 	}
 	for _, row := range rows {
 		check.That(t, len(row) == len(rows[0]), "row %q has %d cells, want %d as the header", row, len(row), len(rows[0]))
@@ -77,9 +75,7 @@ func TestPartsAreKept(t *testing.T) {
 	for _, m := range r.Parts {
 		got += m.Part + " " + m.Commit + ", "
 	}
-	if want := "users old, few new, slots old, "; got != want {
-		t.Errorf("parts are %q, want %q", got, want)
-	}
+	check.Equal(t, got, "users old, few new, slots old, ", "parts")
 	if r, err := load(file + ".none"); err != nil || len(r.Parts) != 0 {
 		t.Errorf("load of a file that is not there = %v, %v; want no parts", r, err)
 	}
@@ -96,9 +92,7 @@ func TestAimsAreMet(t *testing.T) {
 		{0.89, "0.9 at least", "no"},
 		{1, "", ""},
 	} {
-		if got := met(c.value, c.aim); got != c.want {
-			t.Errorf("%v with the aim %q: met %q, want %q", c.value, c.aim, got, c.want)
-		}
+		check.Equal(t, met(c.value, c.aim), c.want, "met by %v with the aim %q", c.value, c.aim)
 	}
 }
 

@@ -36,9 +36,7 @@ func TestVisibleQuotesWhatATerminalObeys(t *testing.T) {
 func TestLabelText(t *testing.T) {
 	t.Parallel()
 	got := LabelText(map[string]string{"who": "a b", "build": "7", "x\n": "\x1b[2J", "note": "a,b=c"})
-	if want := `build=7 note="a,b=c" who="a b" "x\n"="\x1b[2J"`; got != want {
-		t.Errorf("LabelText = %s, want %s", got, want)
-	}
+	check.Equal(t, got, `build=7 note="a,b=c" who="a b" "x\n"="\x1b[2J"`, "LabelText")
 }
 
 // TestWaitingTellsOfCallersAndTheDead: forty goroutines of one process are one waiter, and that is

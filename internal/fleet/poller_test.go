@@ -94,9 +94,7 @@ func TestPollerLooksForViewersAlone(t *testing.T) {
 		p := NewPoller(f, Options{Interval: time.Second, Linger: 5 * time.Second})
 		defer p.Close()
 		time.Sleep(time.Minute)
-		if n := f.looks.Load(); n != 0 {
-			t.Fatalf("%d looks without a viewer", n)
-		}
+		check.Equal(t, f.looks.Load(), 0, "looks without a viewer")
 		var stops []func()
 		for range 1000 {
 			stops = append(stops, p.Watch(Interest{}))

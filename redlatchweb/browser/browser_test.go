@@ -87,9 +87,7 @@ func open(t *testing.T, v view) *tab {
 
 func openAt(t *testing.T, url string, v view) *tab {
 	t.Helper()
-	if err := chromedp.Do(allocator); err != nil { // starts the browser, once
-		t.Fatal(err)
-	}
+	check.OK(t, "Do", chromedp.Do(allocator)) // starts the browser, once
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(cancel)
 	ctx, cancel = context.WithTimeout(ctx, patience)
@@ -111,9 +109,7 @@ func openAt(t *testing.T, url string, v view) *tab {
 			p.complain("dialog: " + e.Message)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Listen", err)
 	scheme := "light"
 	if v.dark {
 		scheme = "dark"
@@ -144,9 +140,7 @@ func (p *tab) quiet() {
 
 func (p *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	if err := chromedp.Do(p.ctx, actions...); err != nil {
-		p.t.Fatalf("%v", err)
-	}
+	check.OK(p.t, "Do", chromedp.Do(p.ctx, actions...))
 }
 
 func (p *tab) visit(path string) {
@@ -157,15 +151,20 @@ func (p *tab) visit(path string) {
 // get runs an action and returns its value.
 func get[T any](p *tab, action chromedp.Action[T]) T {
 	p.t.Helper()
-	v, err := chromedp.Run(p.ctx, action)
-	check.Must(p.t, err == nil, "%v", err)
-	return v
+	return check.Value(chromedp.Run(p.ctx, action)).OK(p.t)
 }
 
 // value returns what an expression in the page comes to.
 func value[T any](p *tab, expression string) T {
 	p.t.Helper()
 	return get(p, chromedp.Evaluate[T](expression))
+}
+
+// fits fails the test if the page is wider than its window.
+func (p *tab) fits(state string, width int64) {
+	p.t.Helper()
+	wide := value[int64](p, `document.documentElement.scrollWidth`)
+	check.That(p.t, wide <= width, "%s is %d px wide, in a window of %d", state, wide, width)
 }
 
 // await waits until an expression in the page is true.
@@ -213,9 +212,7 @@ func TestStates(t *testing.T) {
 					if strings.HasPrefix(state, "lost/") {
 						p.await(`document.querySelector(".notice.bad") !== null`)
 					}
-					if wide := value[int64](p, `document.documentElement.scrollWidth`); wide > v.width {
-						t.Errorf("the page is %d px wide, in a window of %d", wide, v.width)
-					}
+					p.fits(state, v.width)
 					p.shoot(name, state)
 					if axe != "" {
 						p.examine(axe)
@@ -320,9 +317,7 @@ func TestDense(t *testing.T) {
 	p = open(t, view{360, 740, false})
 	for _, state := range []string{"contended/locks", "contended/lock?name=invoice:2026-11:settle", "hostile/locks"} {
 		p.visit(state)
-		if wide := value[int64](p, `document.documentElement.scrollWidth`); wide > 360 {
-			t.Errorf("%s is %d px wide, in a window of 360", state, wide)
-		}
+		p.fits(state, 360)
 	}
 	p.quiet()
 }
@@ -373,9 +368,8 @@ func TestTheme(t *testing.T) {
 // TestWithoutScripts looks at the page as browsers do that run none: it loads itself again.
 func TestWithoutScripts(t *testing.T) {
 	p := open(t, views["wide"])
-	if _, err := chromedp.Call(p.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
-		t.Fatal(err)
-	}
+	off := emulation.SetScriptExecutionDisabledParams{Value: true}
+	check.OK(t, "Call", check.ErrorOf(chromedp.Call(p.ctx, emulation.SetScriptExecutionDisabled, off)))
 	p.visit("contended/locks?q=gpu")
 	html := get(p, chromedp.OuterHTML("html"))
 	for _, want := range []string{`http-equiv="refresh"`, "render:gpu", `class="tool apply"`} {

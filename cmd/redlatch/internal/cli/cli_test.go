@@ -49,9 +49,8 @@ func TestHelpFitsOnAScreen(t *testing.T) {
 		for line := range strings.SplitSeq(whole, "\n") {
 			check.That(t, len(line) <= columns, "a line of the help of %s is longer than %d columns: %s", cmd.Name(), columns, line)
 		}
-		if strings.Index(page, "Examples:") > strings.Index(page, "Flags:") {
-			t.Errorf("%s --help has flags before examples", cmd.Name())
-		}
+		examples, flags := strings.Index(page, "Examples:"), strings.Index(page, "Flags:")
+		check.That(t, examples <= flags, "%s --help has flags before examples", cmd.Name())
 		for paragraph := range strings.SplitSeq(cmd.Long, "\n\n") {
 			if word := strings.Fields(paragraph)[0]; !strings.Contains(whole, word) {
 				t.Errorf("redlatch help %s leaves out the paragraph that begins with %q", cmd.Name(), word)

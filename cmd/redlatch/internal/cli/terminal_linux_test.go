@@ -89,9 +89,7 @@ func (s *session) ends(code int) {
 	kill := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 	defer kill.Stop()
 	_ = s.cmd.Wait()
-	if got := s.cmd.ProcessState.ExitCode(); got != code {
-		s.t.Errorf("exit code %d, want %d; the screen:\n%s", got, code, s.screen.String())
-	}
+	check.Equal(s.t, s.cmd.ProcessState.ExitCode(), code, "exit code; the screen:\n%s", s.screen.String())
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/fleet"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestKeptLocksAreTold: the doctor tells locks that are held from those that clients only keep.
@@ -18,9 +19,7 @@ func TestKeptLocksAreTold(t *testing.T) {
 		"2 names are in use, all for locks of redlatch": {Names: 2, Holders: 2},
 		"3 names are in use, all for locks of redlatch; held 1, and 2 only kept by clients (LockOptions.Linger)": {Names: 3, Holders: 1, Kept: 2},
 	} {
-		if got := inUse(all); got != want {
-			t.Errorf("%+v: %q, want %q", all, got, want)
-		}
+		check.Equal(t, inUse(all), want, "what is said of %+v", all)
 	}
 }
 
@@ -32,8 +31,7 @@ func TestAdviceWhereNamesCannotBeListed(t *testing.T) {
 		&conn.ReplyError{Text: "NOPERM this user has no permissions to run the 'scan' command"}: "+scan",
 		fmt.Errorf("no answer from Redis within 3s: %w", context.DeadlineExceeded):              "when Redis answers",
 	} {
-		if got := unlisted(err); !strings.Contains(got, want) {
-			t.Errorf("%v: advice %q, want %q in it", err, got, want)
-		}
+		got := unlisted(err)
+		check.That(t, strings.Contains(got, want), "%v: advice %q, want %q in it", err, got, want)
 	}
 }

@@ -18,9 +18,8 @@ func TestCaskHasEveryPage(t *testing.T) {
 	check.Must(t, err == nil && len(pages) >= 10, "%d man pages, %v", len(pages), err)
 	release := check.Value(os.ReadFile("../../../../.goreleaser.yaml")).OK(t)
 	for _, page := range pages {
-		if !strings.Contains(string(release), "- man/"+filepath.Base(page)+"\n") {
-			t.Errorf(".goreleaser.yaml does not list %s among the pages of the cask", filepath.Base(page))
-		}
+		listed := strings.Contains(string(release), "- man/"+filepath.Base(page)+"\n")
+		check.That(t, listed, ".goreleaser.yaml does not list %s among the pages of the cask", page)
 	}
 	check.Equal(t, strings.Count(string(release), "- man/redlatch"), len(pages), "pages of the cask in .goreleaser.yaml")
 }

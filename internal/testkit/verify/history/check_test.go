@@ -148,9 +148,7 @@ func TestChecks(t *testing.T) {
 				}
 				bad = append(bad, f.Check)
 				check.That(t, strings.Contains(f.First, c.says), "%s says %q, want something with %q", f.Check, f.First, c.says)
-				if want := max(c.count, 1); f.Bad != want {
-					t.Errorf("%s found %d, want %d", f.Check, f.Bad, want)
-				}
+				check.Equal(t, f.Bad, max(c.count, 1), "%s found", f.Check)
 			}
 			check.Equal(t, strings.Join(bad, ", "), c.bad, "the checks that found something are")
 		})
@@ -181,9 +179,8 @@ func TestTurns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.script.h.Arrange()
-			if f := c.script.h.Turns(); f.Bad != c.bad {
-				t.Errorf("Turns found %d (%s), want %d", f.Bad, f.First, c.bad)
-			}
+			f := c.script.h.Turns()
+			check.Equal(t, f.Bad, c.bad, "Turns found, first of all %q", f.First)
 		})
 	}
 }

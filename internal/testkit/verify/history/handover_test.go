@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
@@ -73,9 +74,7 @@ func TestHandOverTimes(t *testing.T) {
 			h.Calm, h.End = ms(calm), ms(5000)
 			h.Arrange()
 			f := h.HandOverTimes(c.rules)
-			if f.Looked != c.looked {
-				t.Errorf("HandOverTimes looked at %d, want %d", f.Looked, c.looked)
-			}
+			check.Equal(t, f.Looked, c.looked, "HandOverTimes looked at")
 			if f.Bad > 0 != (c.bad != "") || !strings.Contains(f.First, c.bad) {
 				t.Errorf("HandOverTimes found %d: %q, want something with %q", f.Bad, f.First, c.bad)
 			}

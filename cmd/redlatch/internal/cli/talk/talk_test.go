@@ -54,13 +54,9 @@ func TestJSONOnATerminal(t *testing.T) {
 			t.Errorf("%s is read as %q, %v", line, got.Message, err)
 		}
 		for _, r := range strings.TrimSuffix(line, "\n") {
-			if !strconv.IsPrint(r) {
-				t.Errorf("%q is written as it is in %s", r, line)
-			}
+			check.That(t, strconv.IsPrint(r), "%q is written as it is in %s", r, line)
 		}
-		if !strings.Contains(line, "größe 日本") {
-			t.Errorf("what can be seen is spelled out in %s", line)
-		}
+		check.That(t, strings.Contains(line, "größe 日本"), "what can be seen is spelled out in %s", line)
 	}
 }
 
