@@ -15,7 +15,7 @@ func FuzzInfo(f *testing.F) {
 	f.Add("connected_slaves:9223372036854775807\nmaxmemory_policy:allkeys-lru\naof_enabled:1\naof_last_write_status:err")
 	f.Add(":\n::\nslave0:=,,=\nconnected_slaves:1\nmaster_repl_offset:-9223372036854775808\nslave0:offset=9223372036854775807,lag=9223372036854775807")
 	f.Fuzz(func(t *testing.T, text string) {
-		n := &node{addr: "a:1", info: pairs(text, "\n", ":")}
+		n := &node{addr: "a:1", info: Pairs(text, "\n", ":")}
 		var all []Finding
 		v := &visit{Options: Options{URLs: []string{"a", "b"}, TTL: 30 * time.Second}, report: func(f Finding) {
 			all = append(all, f)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,7 +36,7 @@ func (v *visit) cluster(ctx context.Context, n *node) {
 		v.report(Finding{n.addr, "cluster", Warning, "CLUSTER INFO cannot be read: " + clean(err), advice})
 		return
 	}
-	state := pairs(text, "\n", ":")
+	state := Pairs(text, "\n", ":")
 	f := Finding{n.addr, "cluster", OK, fmt.Sprintf("state %s, %s of 16384 slots, %s of them failing",
 		state["cluster_state"], state["cluster_slots_assigned"], state["cluster_slots_fail"]), ""}
 	if state["cluster_state"] != "ok" || state["cluster_slots_assigned"] != "16384" || state["cluster_slots_fail"] != "0" {
@@ -81,27 +82,11 @@ func (v *visit) together(ctx context.Context, dial rueidis.ClientOption, n *node
 	}
 }
 
-// try runs each command of the scripts with as many arguments as it takes, all of them a key that
-// is not in use, and returns those that are not permitted. What else may be wrong with the
-// arguments does not matter.
-var try = conn.NewScript("doctor", `local refused = {}
-for _, name in ipairs(ARGV) do
-  local args = {}
-  for n = 0, 5 do
-    local reply = redis.pcall(name, unpack(args))
-    local err = type(reply) == 'table' and reply.err or ''
-    if not string.find(string.lower(err), 'wrong number of arg') then
-      if string.find(err, "can't run this command") or string.find(err, "can't access") or string.find(err, 'NOPERM') or string.find(err, 'no permissions') then
-        refused[#refused + 1] = name
-      end
-      break
-    end
-    args[n + 1] = KEYS[1]
-  end
-end
-redis.pcall('del', KEYS[1])
-return refused
-`)
+// try returns the commands that are not permitted in scripts.
+var try = conn.NewScript("doctor", tryLua)
+
+//go:embed try.lua
+var tryLua string
 
 // rights looks for what the user may not do.
 func (v *visit) rights(ctx context.Context, n *node) {

@@ -24,7 +24,7 @@ func (v *visit) server(ctx context.Context, n *node, cluster bool) {
 		v.report(Finding{n.addr, "info", Warning, "INFO cannot be read: " + clean(err), "permit +info, for this examination at least"})
 		return
 	}
-	n.info = pairs(text, "\n", ":")
+	n.info = Pairs(text, "\n", ":")
 	v.version(n)
 	v.role(n, cluster)
 	if n.info["role"] == "master" {
@@ -170,7 +170,7 @@ func (v *visit) replicas(ctx context.Context, n *node) {
 		if !told {
 			break // whatever the number says
 		}
-		replica := pairs(text, ",", "=")
+		replica := Pairs(text, ",", "=")
 		at, _ := strconv.ParseInt(replica["offset"], 10, 64)
 		f := Finding{n.addr, "replicas", OK, fmt.Sprintf("%s:%s %s, %d bytes and %ss behind", replica["ip"], replica["port"], replica["state"],
 			max(0, written-at), cmp.Or(replica["lag"], "?")), ""}
@@ -198,8 +198,8 @@ func (v *visit) replicas(ctx context.Context, n *node) {
 	v.report(f)
 }
 
-// pairs reads names and values, each pair with a text between the two, and another behind it.
-func pairs(text, behind, between string) map[string]string {
+// Pairs reads names and values, each pair with a text between the two, and another behind it.
+func Pairs(text, behind, between string) map[string]string {
 	all := make(map[string]string)
 	for pair := range strings.SplitSeq(text, behind) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(pair), between); ok {

@@ -3,13 +3,16 @@ package look
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 // server is what one server says of itself. It is empty for a quorum, a cluster, or behind Sentinel, which
@@ -52,11 +55,7 @@ func meet(ctx context.Context, a *app.App, c conn.Conn) server {
 	if seconds, err := strconv.ParseInt(told[1].Text, 10, 64); err == nil {
 		s.now = time.Unix(seconds, 0)
 	}
-	info := make(map[string]string)
-	for line := range strings.Lines(told[0].Text) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		info[key] = value
-	}
+	info := doctor.Pairs(told[0].Text, "\n", ":")
 	if s.replica = info["role"] == "slave"; !s.replica {
 		return s
 	}
@@ -67,4 +66,14 @@ func meet(ctx context.Context, a *app.App, c conn.Conn) server {
 	a.Say("%s is a replica of %s%s: it shows what it has heard of, and a lock may be held by another process, or by none", c.Target().Addr,
 		net.JoinHostPort(info["master_host"], info["master_port"]), link)
 	return s
+}
+
+// warnOfVotes says so if too few nodes of a quorum vote for locks of a kind, or of any if it is "". It
+// returns which.
+func warnOfVotes(ctx context.Context, a *app.App, client *redlatch.Client, kind string) (mute []string) {
+	mute = slices.DeleteFunc(fleet.Mute(client.Nodes(ctx)), func(k string) bool { return kind != "" && k != kind })
+	if len(mute) > 0 {
+		a.Say("%s", fleet.MuteText(mute))
+	}
+	return mute
 }

@@ -1,0 +1,21 @@
+-- Runs each command of ARGV with as many arguments as it takes, all of them KEYS[1], which is not in
+-- use, and returns those that are not permitted. What else may be wrong with the arguments does not
+-- matter.
+
+local refused = {}
+for _, name in ipairs(ARGV) do
+  local args = {}
+  for n = 0, 5 do
+    local reply = redis.pcall(name, unpack(args))
+    local err = type(reply) == 'table' and reply.err or ''
+    if not string.find(string.lower(err), 'wrong number of arg') then
+      if string.find(err, "can't run this command") or string.find(err, "can't access") or string.find(err, 'NOPERM') or string.find(err, 'no permissions') then
+        refused[#refused + 1] = name
+      end
+      break
+    end
+    args[n + 1] = KEYS[1]
+  end
+end
+redis.pcall('del', KEYS[1])
+return refused
