@@ -29,7 +29,6 @@ type Interest struct {
 // Options configure a poller.
 type Options struct {
 	Interval time.Duration // the shortest time between two pictures. Default 1s
-	Linger   time.Duration // how long it goes on after the last viewer left. Default 5s
 }
 
 // Poller looks for all viewers.
@@ -52,7 +51,7 @@ type Poller struct {
 
 // NewPoller returns a poller that does not look yet.
 func NewPoller(source Source, o Options) *Poller {
-	o.Interval, o.Linger = cmp.Or(o.Interval, time.Second), cmp.Or(o.Linger, 5*time.Second)
+	o.Interval = cmp.Or(o.Interval, time.Second)
 	p := &Poller{
 		source: source, options: o, open: make(map[Interest]int), woken: make(chan struct{}), next: make(chan struct{}),
 		picture: &Picture{},

@@ -91,7 +91,7 @@ func (f *fake) fail(err error) { f.err.Store(&err) }
 func TestPollerLooksForViewersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 10}
-		p := NewPoller(f, Options{Interval: time.Second, Linger: 5 * time.Second})
+		p := NewPoller(f, Options{Interval: time.Second})
 		defer p.Close()
 		time.Sleep(time.Minute)
 		check.Equal(t, f.looks.Load(), 0, "looks without a viewer")
@@ -124,7 +124,7 @@ func TestPollerLooksForViewersAlone(t *testing.T) {
 func TestDeadlockStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 2, knot: true}
-		p := NewPoller(f, Options{Interval: time.Second, Linger: 5 * time.Second})
+		p := NewPoller(f, Options{Interval: time.Second})
 		defer p.Close()
 		defer p.Watch(Interest{})()
 		for f.sought.Load() < 2 {

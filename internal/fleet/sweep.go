@@ -19,6 +19,7 @@ const (
 	busiest = 50                    // names that are looked at again in long pauses
 	history = 120                   // pictures whose totals are remembered
 	outages = 2 * time.Second       // between looks that fail
+	linger  = 5 * time.Second       // the poller goes on for so long after the last viewer left
 	patient = 10 * time.Second      // of a look at a few names
 	nodes   = 3 * time.Second       // between looks at the nodes of a quorum
 	cycles  = 10 * time.Second      // between looks for deadlocks
@@ -180,7 +181,7 @@ func (s *sweep) rest(d time.Duration, amid bool) bool {
 		} else if alone.IsZero() {
 			alone = time.Now()
 		}
-		left := p.options.Linger - time.Since(alone) // without viewers
+		left := linger - time.Since(alone) // without viewers
 		if p.closing.Err() != nil || !watched && !amid && left <= 0 {
 			p.on = false
 			p.mu.Unlock()

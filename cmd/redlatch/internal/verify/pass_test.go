@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +19,6 @@ func TestKindsUnderFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a run takes half a minute: make test-all has it")
 	}
-	program := check.Value(os.Executable()).OK(t)
 	links := []string{"delay", "swallow-requests", "swallow-replies", "cut", "cut-reply", "kill-connections", "script-flush"}
 	for name, r := range map[string]struct {
 		deployment string
@@ -35,7 +33,7 @@ func TestKindsUnderFaults(t *testing.T) {
 			o := asked(r.deployment, 3, r.faults...)
 			// A busy machine has too few acquisitions in half a minute.
 			for o.Duration = 30 * time.Second; ; o.Duration *= 2 {
-				o.Command, o.Out = []string{program, WorkerArg}, t.TempDir()
+				o.Out = t.TempDir()
 				report, err := Run(t.Context(), o)
 				if err != nil && strings.Contains(err.Error(), "cannot be done here") {
 					t.Skip(err)
