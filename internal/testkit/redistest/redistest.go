@@ -28,10 +28,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/wallclock"
 )
 
-// BinaryVariable names another program to start than the redis-server on PATH: another version, or
-// a Valkey.
-const BinaryVariable = servers.Program
-
 // Server is one redis-server process, or what is left of it. Its methods fail the test that it was
 // started for, so call them from the test's own goroutine; a server from [Launch] has no test and
 // panics instead.
@@ -212,7 +208,7 @@ func Main(m *testing.M, started func(*Server)) int {
 // Needs skips the test on a Redis before 6.2, which lacks what the test needs.
 func Needs(t testing.TB, what string) {
 	t.Helper()
-	text, err := exec.Command(cmp.Or(os.Getenv(BinaryVariable), "redis-server"), "--version").Output()
+	text, err := exec.Command(cmp.Or(os.Getenv(servers.Program), "redis-server"), "--version").Output()
 	if err != nil {
 		return // the start will tell
 	}

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -17,13 +15,10 @@ func TestLogOfAServerWhoseClockIsBehind(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartWithClock(t)
 	server.StepClock(-time.Hour)
-	server.Do("SET", "redlatch:job", "by hand")
-	var out bytes.Buffer
-	redlatch := func(args ...string) int {
-		return Main(context.Background(), append([]string{"--redis", server.URL()}, args...), strings.NewReader(""), &out, &out)
-	}
-	check.Equal(t, redlatch("release", "job", "--force", "--owner", "by hand"), 0, "exit code of release")
-	out.Reset()
-	check.Equal(t, redlatch("log", "--since", "10m"), 0, "exit code of log")
-	check.That(t, strings.Contains(out.String(), "took it by force"), "log says %q", out.String())
+	server.Do("SET", "redlatch:job", "by-hand")
+	code, _, said := runs(server.URL(), "release job --force --owner by-hand")
+	check.Equal(t, code, 0, "exit code of release, which says %q", said)
+	code, out, said := runs(server.URL(), "log --since 10m")
+	check.Equal(t, code, 0, "exit code of log, which says %q", said)
+	check.That(t, strings.Contains(out, "took it by force"), "log prints %q", out)
 }
