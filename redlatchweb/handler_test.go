@@ -34,8 +34,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-const patience = time.Minute
-
 // dashboard serves the locks of a server of its own.
 type dashboard struct {
 	*httptest.Server
@@ -112,20 +110,11 @@ func (d *dashboard) get(path string) (status int, body string) {
 // await asks for a page until it has all of these texts, and returns it.
 func (d *dashboard) await(path string, texts ...string) (body string) {
 	d.t.Helper()
-	var looked time.Time
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(max(50*time.Millisecond, time.Since(looked))) {
-		missing := false
-		looked = time.Now()
+	check.EventuallyOr(d.t, func() bool {
 		_, body = d.get(path)
-		for _, text := range texts {
-			missing = missing || !strings.Contains(body, text)
-		}
-		if !missing {
-			return body
-		}
-	}
-	d.t.Fatalf("%s does not show %q:\n%s", path, texts, body)
-	return ""
+		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(body, text) })
+	}, func() string { return fmt.Sprintf("%s shows %q:\n%s", path, texts, body) })
+	return body
 }
 
 // TestPages looks at each page of a server with a lock of several kinds.
@@ -263,7 +252,7 @@ func (d *dashboard) raw(request string) (*http.Response, string) {
 	d.t.Helper()
 	c := check.Value(net.Dial("tcp", d.Listener.Addr().String())).OK(d.t)
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(check.Patience))
 	go fmt.Fprint(c, request) // the server may answer before it has all
 	method, _, _ := strings.Cut(request, " ")
 	resp := check.Value(http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})).OK(d.t)
@@ -828,7 +817,7 @@ func TestMetrics(t *testing.T) {
 	for _, name := range []string{"a:1", "a:2", "c:1"} {
 		locktest.Lock(t, d.client.Mutex(name))
 	}
-	keeps := check.Value(redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: time.Hour, Linger: 10 * time.Minute}})).OK(t)
+	keeps := check.Value(redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{RequestTimeout: check.Patience, Lock: redlatch.LockOptions{TTL: time.Hour, Linger: 10 * time.Minute}})).OK(t)
 	defer keeps.Close()
 	for !strings.HasSuffix(d.redis.Do("GET", "redlatch:b:1"), "~") { // the first acquisitions have the client listen
 		check.OK(t, "Release", check.Value(keeps.Mutex("b:1").Lock(t.Context())).OK(t).Release(t.Context()))
