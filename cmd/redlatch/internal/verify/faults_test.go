@@ -14,12 +14,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
-// unwatched is for servers that end with the test.
-type unwatched struct{}
-
-func (unwatched) Watch(int)  {}
-func (unwatched) Forget(int) {}
-
 // asked returns what to run on servers of its own.
 func asked(deployment string, workers int, faults ...string) Options {
 	p := Plan{Deployment: deployment, Duration: time.Minute, Workers: workers, Faults: faults}
@@ -33,7 +27,7 @@ func stage(t *testing.T, deployment string, faults ...string) (r *run, noted fun
 	r = &run{Options: asked(deployment, 2, faults...)}
 	r.plan = check.Value(r.Options.plan()).OK(t)
 	o := servers.Options{Clocks: needed(faults, clocks), Wires: needed(faults, wires)}
-	r.own = check.Value(servers.Deploy(t.Context(), deployment, t.TempDir(), unwatched{}, o)).OK(t)
+	r.own = check.Value(servers.Deploy(t.Context(), deployment, t.TempDir(), nil, o)).OK(t)
 	t.Cleanup(r.own.Stop)
 	if err := errors.Join(r.own.NoClocks, r.own.NoWires); err != nil {
 		t.Skip(err)

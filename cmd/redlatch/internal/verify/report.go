@@ -20,30 +20,39 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
-// The report as a page and as text.
+// The report as a page and as text, and the plan.
 var (
 	//go:embed report.html.tmpl
 	page string
 	//go:embed report.txt.tmpl
 	plain string
+	//go:embed plan.txt.tmpl
+	plan string
 
 	functions = map[string]any{
 		"seconds": func(d time.Duration) string { return d.Round(time.Second).String() },
 		"span":    fleet.Span, "n": fleet.Count, "allowed": allowed,
+		"join": strings.Join, "line": fleet.OneLine,
 		"passed": func() string { return passed },
 		"colour": func(worker string) template.CSS { return template.CSS(colour(worker)) },
 	}
 	pageTemplate = template.Must(template.New("page").Funcs(functions).Parse(page))
 	textTemplate = texttemplate.Must(texttemplate.New("text").Funcs(functions).Parse(plain))
+	planTemplate = texttemplate.Must(texttemplate.New("plan").Funcs(functions).Parse(plan))
 )
 
 // passed says what PASS means.
 const passed = "No violation was found, and enough faults hit to have shown one."
 
 // Text returns a report for people.
-func Text(r Report) string {
+func Text(r Report) string { return filled(textTemplate, r) }
+
+// PlanText returns a plan for people.
+func PlanText(p Plan) string { return filled(planTemplate, p) }
+
+func filled(t *texttemplate.Template, data any) string {
 	var b strings.Builder
-	if err := textTemplate.Execute(&b, r); err != nil {
+	if err := t.Execute(&b, data); err != nil {
 		return err.Error()
 	}
 	return b.String()

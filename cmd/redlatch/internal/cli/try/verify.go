@@ -16,7 +16,6 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
-	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
@@ -117,7 +116,7 @@ func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
 	ctx, stop := app.UntilSignal(cmd.Context())
 	defer stop()
 	line := &liveLine{out: a.Stderr, terminal: terminal.Is(a.Stderr)}
-	f.o.Planned, f.o.Tell = func(p verify.Plan) { fmt.Fprint(a.Stderr, planText(p)) }, line.tell
+	f.o.Planned, f.o.Tell = func(p verify.Plan) { fmt.Fprint(a.Stderr, verify.PlanText(p)) }, line.tell
 	report, err := verify.Run(ctx, f.o)
 	line.end()
 	switch {
@@ -142,29 +141,6 @@ func verdict(a *app.App, r verify.Report) error {
 		return exit.Silent(exitUnknown)
 	}
 	return nil
-}
-
-// planText is the plan for people.
-func planText(p verify.Plan) string {
-	var b strings.Builder
-	where := strings.Join(p.Servers, " ")
-	if p.Own {
-		where = "servers of its own (" + p.Deployment + "): " + where
-	}
-	fmt.Fprintf(&b, "redlatch verify: %v, %d workers, leases of %v, on %s\n", p.Duration, p.Workers, p.TTL, where)
-	fmt.Fprintf(&b, "  version  %s\n", fleet.OneLine(p.Redis))
-	fmt.Fprintf(&b, "  keys     %s*\n", p.Prefix)
-	fmt.Fprintf(&b, "  kinds    %s\n", strings.Join(p.Kinds, ", "))
-	fmt.Fprintf(&b, "  faults   %s\n", strings.Join(p.Faults, ", "))
-	list := func(head string, n int, line func(i int) string) {
-		for i := range n {
-			fmt.Fprintf(&b, "  %-8s %s\n", head, line(i))
-			head = ""
-		}
-	}
-	list("left out", len(p.LeftOut), func(i int) string { return p.LeftOut[i].Fault + ": " + p.LeftOut[i].Why })
-	list("promised", len(p.Promises), func(i int) string { return p.Promises[i] })
-	return b.String() + "\n"
 }
 
 // liveLine shows how a run goes: a line that changes in a terminal, else one every ten seconds.
