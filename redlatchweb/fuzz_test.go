@@ -61,7 +61,8 @@ func FuzzRequest(f *testing.F) {
 
 		header, body := answer.Header(), answer.Body.String()
 		check.Equal(t, header.Get("Content-Security-Policy"), policy, "the policy")
-		check.That(t, answer.Code < http.StatusInternalServerError, "answered with %d", answer.Code)
+		unlive := answer.Code == http.StatusNotImplemented // a recorder has no deadlines, which a stream needs
+		check.That(t, answer.Code < http.StatusInternalServerError || unlive, "answered with %d", answer.Code)
 		for name, values := range header {
 			check.That(t, !strings.ContainsAny(name+strings.Join(values, ""), "\r\n\x00"), "the header %q: %q", name, values)
 		}

@@ -897,7 +897,7 @@ func TestExaminationThatFails(t *testing.T) {
 		{err: errors.New("broken"), never: "No faults"},
 		{found: []Finding{{Level: "error", Check: "memory"}}, never: "check ok"},
 	} {
-		h := made(t, canned{}, Options{Doctor: func(context.Context) ([]Finding, error) { return c.found, c.err }})
+		h := made(t, canned{locks: contended}, Options{Doctor: func(context.Context) ([]Finding, error) { return c.found, c.err }})
 		locktest.Eventually(t, "the page tells of the examination", func() bool {
 			text := answerTo(h, "/health")
 			check.That(t, !strings.Contains(text, c.never), "the page says %q", c.never)
@@ -921,7 +921,7 @@ func TestPageThatSaysReleased(t *testing.T) {
 // TestStreamBehindMiddleware: a writer that hides what the server's can do gets no stream.
 func TestStreamBehindMiddleware(t *testing.T) {
 	t.Parallel()
-	h := made(t, canned{}, Options{})
+	h := made(t, canned{locks: contended}, Options{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
 	}))
