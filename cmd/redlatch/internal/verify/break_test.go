@@ -161,8 +161,8 @@ func init() {
 
 // open is connect, with redlatch broken.
 func (b broken) open(c config, l *link.Link) (*locker, error) {
-	scripts := &rewritten{broken: b, known: make(map[*conn.Script]*conn.Script)}
-	k, err := connect(c, l, func(one *counted) conn.Conn { return &rewriting{one, scripts} })
+	scripts := new(sync.Map)
+	k, err := connect(c, l, func(one *counted) conn.Conn { return &rewriting{one, b, scripts} })
 	if err == nil && b.wrap != nil {
 		b.wrap(k)
 	}
@@ -172,36 +172,32 @@ func (b broken) open(c config, l *link.Link) (*locker, error) {
 // rewriting is a connection that sends the scripts that are broken.
 type rewriting struct {
 	*counted
-	scripts *rewritten
+	broken
+	known *sync.Map // of scripts, to those that take their places
 }
 
 // Eval implements [conn.Conn].
 func (r *rewriting) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	other := slices.Clone(calls)
-	for i := range other {
-		other[i].Script = r.scripts.of(other[i].Script)
+	for i, c := range calls {
+		s, known := r.known.Load(c.Script)
+		if !known {
+			s, _ = r.known.LoadOrStore(c.Script, r.rewritten(c.Script))
+		}
+		other[i].Script = s.(*conn.Script)
 	}
 	return r.counted.Eval(ctx, other...)
 }
 
-// rewritten is the scripts that take the places of others, each made once.
-type rewritten struct {
-	broken
-	mu    sync.Mutex // guards known
-	known map[*conn.Script]*conn.Script
-}
-
-func (r *rewritten) of(s *conn.Script) *conn.Script {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.known[s] == nil && strings.HasPrefix(s.Name, r.scripts) {
-		text := s.Text
-		for _, l := range r.lines {
-			text = strings.ReplaceAll(text, l[0], l[1])
-		}
-		r.known[s] = conn.NewScript(s.Name, text)
+func (b broken) rewritten(s *conn.Script) *conn.Script {
+	if !strings.HasPrefix(s.Name, b.scripts) {
+		return s
 	}
-	return cmp.Or(r.known[s], s)
+	text := s.Text
+	for _, l := range b.lines {
+		text = strings.ReplaceAll(text, l[0], l[1])
+	}
+	return conn.NewScript(s.Name, text)
 }
 
 // lateDeadline has each lease believe in itself for a TTL too long.
