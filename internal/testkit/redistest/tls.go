@@ -39,14 +39,14 @@ func startTLS(t testing.TB, asks string, args []string) (s *Server, config *tls.
 	t.Helper()
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	config = check.Value(certificate(cert, key)).OK(t)
+	config = check.Value(Certificate(cert, key)).OK(t)
 	files := []string{"--tls-ca-cert-file", cert, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", asks}
 	return start(t, dir, config, append(files, args...)), config, cert, key
 }
 
-// certificate writes a certificate that vouches for itself, for a server and for its clients, and
+// Certificate writes a certificate that vouches for itself, for a server and for its clients, and
 // returns the configuration of a client that has it.
-func certificate(cert, key string) (*tls.Config, error) {
+func Certificate(cert, key string) (*tls.Config, error) {
 	pair, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err

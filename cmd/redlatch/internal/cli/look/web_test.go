@@ -6,18 +6,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,25 +86,19 @@ func written(t *testing.T, name string, text []byte) string {
 	return file
 }
 
-// certificate returns PEM files with a certificate for example.com, and its key.
-func certificate(t *testing.T) (cert, key string, roots *x509.CertPool) {
+// certificate returns PEM files with a certificate, and its key, and the configuration of a client.
+func certificate(t *testing.T) (cert, key string, client *tls.Config) {
 	t.Helper()
-	s := httptest.NewTLSServer(nil)
-	defer s.Close()
-	pair := s.TLS.Certificates[0]
-	secret := check.Value(x509.MarshalPKCS8PrivateKey(pair.PrivateKey)).OK(t)
-	roots = x509.NewCertPool()
-	roots.AddCert(s.Certificate())
-	return written(t, "cert.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})),
-		written(t, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})), roots
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	return cert, key, check.Value(redistest.Certificate(cert, key)).OK(t)
 }
 
 // TestPairsThatAreNone: the error names the flags, and what is the matter.
 func TestPairsThatAreNone(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := certificate(t)
-	fresh := check.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)).OK(t)
-	other := written(t, "other.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: check.Value(x509.MarshalPKCS8PrivateKey(fresh)).OK(t)}))
+	_, other, _ := certificate(t)
 	junk := written(t, "junk.pem", []byte("no PEM"))
 	for want, pair := range map[string][2]string{
 		"go together": {cert, ""}, "/none: no such file": {cert, "/none"}, "failed to find any PEM data in certificate": {junk, key}, "switched": {key, key}, "does not match": {cert, other},
@@ -127,14 +115,14 @@ func TestNoPasswordIsTold(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	redis.AllowUser("me", "on", ">hush'hush", "~*", "&*", "+@all")
-	cert, key, roots := certificate(t)
+	cert, key, config := certificate(t)
 	out, stdout := io.Pipe()
 	stderr := check.Value(os.Create(filepath.Join(t.TempDir(), "stderr"))).OK(t)
 	defer stderr.Close()
 	a := &app.App{Streams: &talk.Streams{Stdout: stdout, Stderr: stderr}, Redis: []string{"redis://me:hush'hush@" + redis.Addr()}, Prefix: app.DefaultPrefix}
 	w := web{
 		listen: "127.0.0.1:0", cert: cert, key: key, users: written(t, "users", []byte("ann:hushann\n")),
-		Options: redlatchweb.Options{Interval: often.Interval, AllowRelease: true, Hosts: []string{"example.com"}},
+		Options: redlatchweb.Options{Interval: often.Interval, AllowRelease: true},
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -144,9 +132,12 @@ func TestNoPasswordIsTold(t *testing.T) {
 	base := strings.TrimSuffix(line, "/\n")
 	addr := strings.TrimPrefix(base, "https://")
 
-	_, err := tls.Dial("tcp", addr, &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
+	old := config.Clone()
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	_, err := tls.Dial("tcp", addr, old)
 	check.That(t, err != nil && strings.Contains(err.Error(), "protocol version"), "TLS 1.1: %v", err)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "example.com", MaxVersion: tls.VersionTLS12}}}
+	config.MaxVersion = tls.VersionTLS12
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
 	get := func(password, url string) (int, string) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
