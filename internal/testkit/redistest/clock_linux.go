@@ -35,8 +35,8 @@ func StartWithClock(t testing.TB, args ...string) *Server {
 // behind, by seconds at least. It returns when scripts see that: Valkey 9 reads its clock only every
 // few milliseconds.
 func (s *Server) StepClock(ahead time.Duration) {
-	s.helper()
-	s.check("step the clock", s.clock.Set(ahead))
+	s.t.Helper()
+	check.OK(s.t, "step the clock", s.clock.Set(ahead))
 	s.eventually("its scripts see that the clock has stepped", func() error {
 		seconds, err := strconv.ParseInt(s.Do("EVAL", "return redis.call('TIME')[1]", "0"), 10, 64)
 		if off := time.Until(time.Unix(seconds, 0)) - ahead; err == nil && off.Abs() > 2*time.Second {

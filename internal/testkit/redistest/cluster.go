@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
@@ -38,7 +39,7 @@ func startCluster(t testing.TB, all, masters int, args []string) []*Server {
 	for i := range nodes {
 		nodes[i] = Start(t, args...)
 	}
-	nodes[0].check("cluster", servers.Join(context.Background(), of(nodes), masters))
+	check.OK(nodes[0].t, "cluster", servers.Join(context.Background(), of(nodes), masters))
 	return nodes
 }
 
@@ -152,9 +153,5 @@ func (s *Server) epochs() map[string]int {
 
 // Slot is the hash slot of a key.
 func (s *Server) Slot(key string) int {
-	n, err := strconv.Atoi(strings.TrimSpace(s.Do("CLUSTER", "KEYSLOT", key)))
-	if err != nil {
-		s.fail("CLUSTER KEYSLOT: %v", err)
-	}
-	return n
+	return check.Value(strconv.Atoi(strings.TrimSpace(s.Do("CLUSTER", "KEYSLOT", key)))).OK(s.t)
 }

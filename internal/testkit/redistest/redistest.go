@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/wallclock"
 )
@@ -33,7 +34,7 @@ import (
 // panics instead.
 type Server struct {
 	*servers.Server
-	t     testing.TB       // nil for Launch
+	t     check.T
 	clock *wallclock.Clock // nil for that of the machine
 }
 
@@ -54,9 +55,7 @@ func start(t testing.TB, dir string, secure *tls.Config, args []string) *Server 
 // belongTo returns a server that ends with a test, or fails the test.
 func belongTo(t testing.TB, s *servers.Server, err error) *Server {
 	t.Helper()
-	if err != nil {
-		t.Fatalf("redistest: %v", explained(err))
-	}
+	check.OK(t, "Start", explained(err))
 	t.Cleanup(s.Close)
 	return &Server{Server: s, t: t}
 }
@@ -76,8 +75,15 @@ func Launch(dir string, args ...string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", explained(err))
 	}
-	return &Server{Server: s}, nil
+	return &Server{Server: s, t: panics{}}, nil
 }
+
+// panics stands for the test of a server that has none.
+type panics struct{}
+
+func (panics) Helper()                           {}
+func (panics) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+func (panics) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 // Addr is where the server listens, such as "127.0.0.1:12345". Restarts do not change it.
 func (s *Server) Addr() string { return s.Server.Addr }
@@ -89,42 +95,42 @@ func (s *Server) Stop() { s.Kill() }
 // old one if it still runs. It returns when the server has loaded its data and answers. What the
 // server does not persist is gone, and by default it persists nothing.
 func (s *Server) Restart() {
-	s.helper()
-	s.check("restart", s.Server.Restart(context.Background()))
+	s.t.Helper()
+	check.OK(s.t, "restart", s.Server.Restart(context.Background()))
 }
 
 // RestartLoading is [Server.Restart] for a server that takes its time to load its data (as
 // --key-load-delay makes it). It returns while the server loads, and answers most requests with
 // LOADING.
 func (s *Server) RestartLoading() {
-	s.helper()
-	s.check("restart", s.Server.RestartLoading(context.Background()))
+	s.t.Helper()
+	check.OK(s.t, "restart", s.Server.RestartLoading(context.Background()))
 }
 
 // Pause freezes the process (SIGSTOP): connections stay up, the system still accepts new ones, and
 // nothing answers.
 func (s *Server) Pause() {
-	s.helper()
-	s.check("pause", s.Server.Pause())
+	s.t.Helper()
+	check.OK(s.t, "pause", s.Server.Pause())
 }
 
 // Resume ends a [Server.Pause]. The server then answers what came in during the pause.
 func (s *Server) Resume() {
-	s.helper()
-	s.check("resume", s.Server.Resume())
+	s.t.Helper()
+	check.OK(s.t, "resume", s.Server.Resume())
 }
 
 // Do sends one command over a connection of its own and returns the reply as text: a nil as "", a
 // list as its items line by line. An error reply fails the test. Where a cluster says that it is
 // down, Do asks again for a while: nodes that a busy machine gave no time take each other for dead.
 func (s *Server) Do(args ...string) string {
-	s.helper()
+	s.t.Helper()
 	text, err := s.DoErr(args...)
 	for end := time.Now().Add(servers.Patience); err != nil && strings.HasPrefix(err.Error(), "CLUSTERDOWN") && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond)
 		text, err = s.DoErr(args...)
 	}
-	s.check(fmt.Sprint(args), err)
+	check.OK(s.t, fmt.Sprint(args), err)
 	return text
 }
 
@@ -138,44 +144,20 @@ func (s *Server) DoErr(args ...string) (string, error) {
 // counts those that scripts run, and Commands itself: between two calls of it lies one INFO, and
 // one AUTH if there is a password.
 func (s *Server) Commands() int64 {
-	s.helper()
-	n, err := strconv.ParseInt(servers.Fields(s.Do("INFO", "stats"))["total_commands_processed"], 10, 64)
-	s.check("total_commands_processed", err)
-	return n
+	s.t.Helper()
+	text := servers.Fields(s.Do("INFO", "stats"))["total_commands_processed"]
+	return check.Value(strconv.ParseInt(text, 10, 64)).OK(s.t)
 }
 
 // AwaitInfo returns when this section of INFO contains the text.
 func (s *Server) AwaitInfo(section, text string) {
-	s.helper()
-	s.check("await", s.Server.AwaitInfo(context.Background(), section, text))
+	s.t.Helper()
+	check.OK(s.t, "await", s.Server.AwaitInfo(context.Background(), section, text))
 }
 
 func (s *Server) eventually(what string, f func() error) {
-	s.helper()
-	s.check(what, servers.Eventually(context.Background(), f))
-}
-
-// check fails the test if there is an error.
-func (s *Server) check(what string, err error) {
-	s.helper()
-	if err != nil {
-		s.fail("%s: %v", what, err)
-	}
-}
-
-func (s *Server) helper() {
-	if s.t != nil {
-		s.t.Helper()
-	}
-}
-
-func (s *Server) fail(format string, args ...any) {
-	s.helper()
-	message := "redistest: " + fmt.Sprintf(format, args...)
-	if s.t == nil {
-		panic(message)
-	}
-	s.t.Fatal(message)
+	s.t.Helper()
+	check.OK(s.t, what, servers.Eventually(context.Background(), f))
 }
 
 // of returns the servers that these are.
@@ -221,7 +203,7 @@ func Needs(t testing.TB, what string) {
 // channels are left out, which it does not have, and HELLO is permitted, which the others permit by
 // themselves.
 func (s *Server) AllowUser(name string, rules ...string) {
-	s.helper()
+	s.t.Helper()
 	args := []string{"ACL", "SETUSER", name}
 	if _, err := s.DoErr(append(args, rules...)...); err == nil {
 		return

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
@@ -38,7 +39,7 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 		_, _ = s.DoErr("SENTINEL", "DEBUG", "INFO-PERIOD", "500", "PUBLISH-PERIOD", "500") // servers before 7.0 take their time
 		g.Sentinels = append(g.Sentinels, s)
 	}
-	g.Nodes[0].check("sentinels", servers.AwaitSentinels(context.Background(), of(g.Sentinels), g.Nodes[0].Server, 2))
+	check.OK(g.Nodes[0].t, "sentinels", servers.AwaitSentinels(context.Background(), of(g.Sentinels), g.Nodes[0].Server, 2))
 	return g
 }
 
@@ -48,7 +49,7 @@ func (g *Sentinels) URL() string { return servers.SentinelURL(of(g.Sentinels)) }
 // Master is the node that the sentinels call the master.
 func (g *Sentinels) Master() *Server {
 	s, err := servers.Named(context.Background(), g.Sentinels[0].Server, of(g.Nodes))
-	g.Nodes[0].check("master", err)
+	check.OK(g.Nodes[0].t, "master", err)
 	for _, node := range g.Nodes {
 		if node.Server == s {
 			return node
@@ -71,6 +72,6 @@ func (g *Sentinels) Failover() {
 // AwaitPromotion returns when all sentinels name another master than this one.
 func (g *Sentinels) AwaitPromotion(before *Server) {
 	for _, s := range g.Sentinels {
-		before.check("promotion", servers.AwaitPromotion(context.Background(), s.Server, of(g.Nodes), before.Server))
+		check.OK(before.t, "promotion", servers.AwaitPromotion(context.Background(), s.Server, of(g.Nodes), before.Server))
 	}
 }
