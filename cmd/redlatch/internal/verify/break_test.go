@@ -63,7 +63,7 @@ var breaks = map[string]broken{
 	"lost-wakeup": {
 		lines: [][2]string{
 			{"if mode == 'S' or mode == 'T' then return redis.pcall('SPUBLISH', address, message) end\nreturn redis.pcall('PUBLISH', address, message)", "return 1"},
-			{"reply[#reply + 1] = extend(owner, tonumber(ttl)) and inside(owner) or {}", "reply[#reply + 1] = {0}"},
+			{"reply[#reply + 1] = extend(owner, tonumber(ttl)) and inside_reply(owner) or {}", "reply[#reply + 1] = {0}"},
 		},
 		// A waiter that a busy machine keeps from asking for a TTL misses its lease as well.
 		ttl: time.Second, kinds: []string{history.Mutex}, finds: []string{"hand-overs", "served"},
