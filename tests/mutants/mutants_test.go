@@ -818,7 +818,7 @@ var mutants = []mutant{
 		"	if ticket != \"\" {\n", "	if false {\n", "TestTicketOfAWaiterThatGaveUp"),
 	breaks("ticket whose release was refused, and forgotten", "internal/link/cleanup/queue.go",
 		"return retry.WrongType(result.Err)", "return !retry.Transient(result.Err)",
-		"TestAnsweredTicketIsReleasedOnce"),
+		"TestHowOftenAReleaseIsSent"),
 	breaks("second look that does not wait", "internal/link/cleanup/queue.go",
 		"due := all || !r.next.After(now)", "due := all || !r.next.After(now.Add(time.Hour))", "TestSimulate/strays"),
 	breaks("silent node of a cluster that holds up the releases of all", "internal/link/cleanup/queue.go",

@@ -40,7 +40,7 @@ func tallyOf(votes string) *Tally {
 
 // TestTallyVerdict: what the votes come to, and when they are enough. With an even number of nodes
 // half of them can keep an owner out and are no majority, so a held lock was taken for one out of
-// reach.
+// reach. A lock that is held is decided, and a tie is not. Of a slot pool no round decides.
 func TestTallyVerdict(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -114,10 +114,12 @@ func TestTallyVerdict(t *testing.T) {
 	} {
 		tally := tallyOf(c.votes)
 		check.Equal(t, tally.Clear(), c.clear, "%s: clear", c.votes)
-		if got, _ := tally.Verdict(); got != c.want {
-			t.Errorf("%s: finding %d, want %d", c.votes, got, c.want)
-		}
+		found, _ := tally.Verdict()
+		check.Equal(t, found, c.want, "%s: finding", c.votes)
 		check.Equal(t, tally.Holder(), c.holder, "%s: holder", c.votes)
+		check.Equal(t, tally.Decided(), c.holder != "", "%s: decided", c.votes)
+		tally.Slots = true // an owner that most nodes name has one of several
+		check.That(t, !tally.Decided(), "%s: decided about a pool", c.votes)
 	}
 }
 
@@ -184,9 +186,8 @@ func TestTallyUndone(t *testing.T) {
 		for _, votes := range []string{"ii.", "iii.", "iii..", "iiii.."} {
 			tally := tallyOf(votes)
 			tally.Undone = c.undone
-			if got, _ := tally.Verdict(); got != c.want {
-				t.Errorf("%s, undone by %q: finding %d, want %d", votes, c.undone, got, c.want)
-			}
+			found, _ := tally.Verdict()
+			check.Equal(t, found, c.want, "%s, undone by %q: finding", votes, c.undone)
 		}
 	}
 }
@@ -261,9 +262,8 @@ func TestTallySlots(t *testing.T) {
 				c.offers, c.n, tally.Won(), least, more, c.won, c.least, c.more)
 		}
 	}
-	if _, more := tallyOf("iii").NextSlot(); more {
-		t.Error("a mutex has slots")
-	}
+	_, more := tallyOf("iii").NextSlot()
+	check.That(t, !more, "a mutex has slots")
 }
 
 // TestTallyRank: the place in line is that which the nodes tell that have a holder; the one in the
@@ -291,23 +291,6 @@ func TestTallyRank(t *testing.T) {
 		}
 		check.Equal(t, tally.Rank(), c.want, "%s with ranks %v", c.votes, c.ranks)
 	}
-}
-
-// TestTallyDecided: a lock that is held is decided, and a tie is not. Of a slot pool no round
-// decides: an owner that two nodes name has one of its slots.
-func TestTallyDecided(t *testing.T) {
-	t.Parallel()
-	for votes, want := range map[string]bool{
-		"xx.": true, "xy.": false, "ixx": true, "nn.": false,
-		"xxx.": true, "xxi.": false, "xxyy": false,
-		"xxx..": true, "xxy..": false,
-		"xxxx..": true, "xxxi..": false,
-	} {
-		check.Equal(t, tallyOf(votes).Decided(), want, "%s: decided", votes)
-	}
-	tally := tallyOf("xxx")
-	tally.Slots = true
-	check.That(t, !tally.Decided(), "one owner at a majority decides about a pool")
 }
 
 // TestTallyFull: a slot pool looks full when no node lets the owner in, and the attempt itself is

@@ -269,21 +269,6 @@ func TestRefusedBundleIsAskedOneByOne(t *testing.T) {
 	}
 }
 
-// TestBundleWithoutAnswerIsNotResent: it may still run. The caller decides whether there is time
-// left.
-func TestBundleWithoutAnswerIsNotResent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		over := &server{answer: silent}
-		ctx, cancel := context.WithTimeout(t.Context(), timeout)
-		defer cancel()
-		for i, o := range New(over, clock.Now, timeout).SendAll(ctx, many(t, 3, mutex)) {
-			check.That(t, !o.Resent && errors.Is(o.Err, context.DeadlineExceeded), "the outcome of %d is %+v, want that the time was over", i, o)
-		}
-		check.Equal(t, len(over.sent), 1, "pipelines")
-	})
-}
-
 // TestCanceledCallIsNotSentByItself: its caller may have released the lock by then. An
 // acquisition sent after that would hold it until its TTL ends.
 func TestCanceledCallIsNotSentByItself(t *testing.T) {
