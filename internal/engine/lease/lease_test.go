@@ -119,45 +119,12 @@ func (h *house) begin(t *testing.T, name string, terms lock.Terms) *Lease {
 // beginOf is begin of a lock of that kind.
 func (h *house) beginOf(t *testing.T, kind *script.Kind, name string, terms lock.Terms) *Lease {
 	t.Helper()
-	set, err := keys.Of("p:", name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := check.Value(keys.Of("p:", name)).OK(t)
 	on := &lock.Lock{Subject: ask.Subject{Kind: kind, Name: name, Keys: set}, Terms: terms, FenceTTL: time.Hour}
 	return h.Begin(on, 1, t.Context(), lock.Grant{Owner: "rl-x-" + name, Token: 7, Sent: clock.Now(), TTL: terms.TTL}, clock.Now())
 }
 
 var minute = lock.Terms{TTL: time.Minute, Renews: true}
-
-// TestReleaseIsNotOvertakenByItself: the message of a grant comes while its lease is being released. It
-// is no word of an older copy of the data. A second release, sent for that, could come first, and the
-// lease would seem to have been lost.
-func TestReleaseIsNotOvertakenByItself(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		l := h.begin(t, "a", minute)
-		answered := make(chan struct{})
-		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
-			<-answered
-			return answers.Yes(ctx, verb, call)
-		})
-		ended := make(chan error, 1)
-		go func() { ended <- l.Release(t.Context()) }()
-		synctest.Wait()
-		h.GrantedAgain("rl-x-a")
-		h.ReleaseAgain("", 0)
-		synctest.Wait()
-		if n := h.server.Count("release"); n != 1 {
-			t.Errorf("%d releases are under way, want that of the program alone", n)
-		}
-		close(answered)
-		if err := <-ended; err != nil {
-			t.Errorf("Release = %v", err)
-		}
-		if !h.GrantedAgain("rl-x-a") {
-			t.Error("a grant for an owner that was released is not given back")
-		}
-	})
-}
 
 // TestRecheck: when messages may have been missed, a lease is extended soon, and once in a heartbeat
 // however often that is.
@@ -168,15 +135,11 @@ func TestRecheck(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		h.Recheck("p:other")
 		synctest.Wait()
-		if n := h.server.Count("renew"); n != 0 {
-			t.Errorf("%d extends for a message of another lock, want none", n)
-		}
+		check.Equal(t, h.server.Count("renew"), 0, "extends for a message of another lock")
 		time.Sleep(together)
 		h.Recheck("p:a")
 		synctest.Wait()
-		if n := h.server.Count("renew"); n != 1 {
-			t.Errorf("%d extends when a message may have been missed, want 1 at once", n)
-		}
+		check.Equal(t, h.server.Count("renew"), 1, "extends when a message may have been missed")
 		time.Sleep(50 * time.Millisecond) // no connection breaks at the moment of an extend: that one is not trusted
 		for range 33 {
 			h.Recheck("")
@@ -251,15 +214,12 @@ func TestLostAtItsDeadline(t *testing.T) {
 			t.Errorf("before its deadline: Held = %t, jeopardy = %t", l.Held(), l.Info().Jeopardy)
 		}
 		<-l.Context().Done()
-		if lasted, want := time.Since(start), time.Minute-lock.Drift(time.Minute); lasted != want {
-			t.Errorf("the context ends after %v, want %v", lasted, want)
-		}
+		lasts := time.Minute - lock.Drift(time.Minute)
+		check.Equal(t, time.Since(start), lasts, "the context ends after")
 		if lost := (lostTest{}); !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != lock.ReasonExpired {
 			t.Errorf("Cause = %v, want that it expired", context.Cause(l.Context()))
 		}
-		if told := h.tells(lock.ExtendFailed); told != "jeopardy lost" {
-			t.Errorf("told: %s", told)
-		}
+		check.Equal(t, h.tells(lock.ExtendFailed), "jeopardy lost", "told")
 	})
 }
 
@@ -314,14 +274,10 @@ func TestTheWordOfForceIsNotSo(t *testing.T) {
 		l := h.begin(t, "a", minute)
 		h.Revoked(l.Owner(), "1\t{}")
 		time.Sleep(time.Minute)
-		if !l.Held() {
-			t.Fatalf("Err = %v, and Redis has it", l.Err())
-		}
+		check.Must(t, l.Held(), "Err = %v, and Redis has it", l.Err())
 		h.server.Now(gone("", "7"))
 		time.Sleep(time.Minute)
-		if want := (lostTest{lock.Loss{Reason: lock.ReasonDeleted}}); l.Err() != want {
-			t.Errorf("Err = %v, want %v", l.Err(), want)
-		}
+		check.Error(t, "Err", l.Err(), lostTest{lock.Loss{Reason: lock.ReasonDeleted}})
 	})
 }
 
@@ -344,9 +300,7 @@ func TestReleaseFollowsTheExtend(t *testing.T) {
 		released := make(chan error)
 		go func() { released <- l.Release(t.Context()) }()
 		synctest.Wait()
-		if n := h.server.Count("release"); n > 0 {
-			t.Error("a release overtakes an extend")
-		}
+		check.Equal(t, h.server.Count("release"), 0, "releases that overtake the extend")
 		close(answer)
 		if err := errors.Join(<-extended, <-released); err != nil || h.server.Count("release") != 1 {
 			t.Errorf("%v, %d releases", err, h.server.Count("release"))
@@ -358,9 +312,7 @@ func TestReleaseFollowsTheExtend(t *testing.T) {
 func TestDetachedStays(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		l := h.begin(t, "a", minute)
-		if err := l.Detach(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Detach", l.Detach(t.Context()))
 		if err := l.Release(t.Context()); err != nil || !errors.Is(l.Err(), fault.ErrDetached) || l.Held() {
 			t.Errorf("Release = %v, Err = %v, Held = %t", err, l.Err(), l.Held())
 		}
@@ -463,9 +415,7 @@ func TestShortLeaseHurriesNoOther(t *testing.T) {
 			t.Errorf("the extend of a lease of 1s may take %v, want half of what is left at most", got)
 		}
 		for _, name := range []string{"long", "longer"} {
-			if got := h.server.Limit("p:" + name); got != timeout/3 {
-				t.Errorf("the extend of %s may take %v, want a third of the timeout", name, got)
-			}
+			check.Equal(t, h.server.Limit("p:"+name), timeout/3, "the extend of %s may take", name)
 		}
 	})
 }
@@ -626,8 +576,7 @@ func TestFitToPass(t *testing.T) {
 func TestReleaseDuringRename(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.Owner = func() string { return "rl-x-heir" }
-		set := check.Value(keys.Of("p:", "a")).OK(t)
-		on := &lock.Lock{Subject: ask.Subject{Kind: script.Mutex, Name: "a", Keys: set}, Terms: minute, FenceTTL: time.Hour}
+		on := h.lingering(t, "a")
 		g, _ := h.Handoffs.Join("a", minute)
 		_, next := h.Handoffs.Join("a", minute)
 		l := h.Begin(on, 1, t.Context(), lock.Grant{Owner: "rl-x-a", Token: 7, Spare: 1, Sent: clock.Now(), TTL: time.Minute, Resent: true}, clock.Now())
@@ -641,33 +590,62 @@ func TestReleaseDuringRename(t *testing.T) {
 	})
 }
 
-// TestLongExtendWithoutAnAnswer: Redis may keep the lease for hours after its loss here, so it is released.
-func TestLongExtendWithoutAnAnswer(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		l := h.begin(t, "a", minute)
-		h.server.Now(answers.Silent) // Redis does it, and the answer is lost
-		check.That(t, l.ExtendTo(t.Context(), 10*time.Hour) != nil, "ExtendTo had an answer")
-		time.Sleep(2 * time.Minute)
-		check.That(t, !l.Held(), "it is held")
-		h.server.Now(answers.Yes)
-		time.Sleep(10 * time.Minute)
-		check.That(t, l.Release(t.Context()) != nil, "Release")
-		check.That(t, h.server.Count("release") > 0, "nothing releases a lock that Redis may keep for 10 hours")
-	})
-}
-
-// TestExtendWithoutAnAnswer: Redis may have extended the lease just before it ended here. It is
-// released, or it would close the lock for another TTL.
-func TestExtendWithoutAnAnswer(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		l := h.begin(t, "a", minute)
-		h.server.Now(answers.Silent)
-		time.Sleep(time.Minute)
-		check.That(t, !l.Held(), "it is held")
-		h.server.Now(answers.Yes)
-		time.Sleep(10 * time.Second)
-		check.That(t, h.server.Count("release") > 0, "nothing releases a lock that Redis may keep for another minute")
-	})
+// TestReleasedWhenItHasEnded: a lease ends here, and is released if Redis may keep it, for another TTL
+// or for hours, since it has done an extend whose answer was lost. It is not if Redis has said that it
+// does not have the lease, or has refused each extend.
+func TestReleasedWhenItHasEnded(t *testing.T) {
+	full := conn.Result{Err: &conn.ReplyError{Text: "MISCONF Redis is configured to save RDB snapshots"}}
+	own := lock.Terms{TTL: time.Minute}
+	for name, c := range map[string]struct {
+		terms    lock.Terms
+		ends     func(t *testing.T, h *house, l *Lease)
+		released bool
+	}{
+		"never extended": {own, func(t *testing.T, h *house, _ *Lease) {
+			time.Sleep(2 * time.Minute)
+			check.Equal(t, h.server.Count("renew"), 0, "extends")
+		}, false},
+		"extends without an answer": {minute, func(_ *testing.T, h *house, _ *Lease) {
+			h.server.Now(answers.Silent)
+			time.Sleep(time.Minute)
+		}, true},
+		"a long extend without an answer": {minute, func(t *testing.T, h *house, l *Lease) {
+			h.server.Now(answers.Silent)
+			check.That(t, l.ExtendTo(t.Context(), 10*time.Hour) != nil, "ExtendTo had an answer")
+			time.Sleep(2 * time.Minute)
+		}, true},
+		"extends that are refused": {minute, func(_ *testing.T, h *house, _ *Lease) {
+			h.server.Now(func(context.Context, string, conn.Call) conn.Result { return full })
+			time.Sleep(3 * time.Minute)
+		}, false},
+		"an extend whose last copy is refused": {own, func(t *testing.T, h *house, l *Lease) {
+			h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+				if h.server.Count("renew") == 1 {
+					return answers.Silent(ctx, verb, call)
+				}
+				return full
+			})
+			check.That(t, l.Extend(t.Context()) != nil, "Extend")
+			check.Equal(t, h.server.Count("renew"), 2, "extends")
+			time.Sleep(70 * time.Second)
+		}, true},
+		"a long extend that Redis forgot": {minute, func(t *testing.T, h *house, l *Lease) {
+			check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), 10*time.Hour))
+			h.server.Now(gone("", ""))
+			check.That(t, l.Extend(t.Context()) != nil, "Extend")
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				l := h.begin(t, "a", c.terms)
+				c.ends(t, h, l)
+				check.That(t, !l.Held(), "it is held")
+				h.server.Now(answers.Yes)
+				time.Sleep(10 * time.Minute)
+				check.Equal(t, h.server.Count("release") > 0, c.released, "it is released")
+			})
+		})
+	}
 }
 
 // TestReleaseThatComesTooLate: the lease ends while its release is on the way. It was not deleted.
@@ -686,47 +664,13 @@ func TestReleaseThatComesTooLate(t *testing.T) {
 	})
 }
 
-// TestRefusedExtends: a server whose disk is full has answered every extend, and done none. Nothing has
-// to be released.
-func TestRefusedExtends(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		l := h.begin(t, "a", minute)
-		h.server.Now(func(context.Context, string, conn.Call) conn.Result {
-			return conn.Result{Err: &conn.ReplyError{Text: "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."}}
-		})
-		time.Sleep(3 * time.Minute)
-		check.That(t, !l.Held(), "it is held")
-		check.Equal(t, h.server.Count("release"), 0, "releases")
-	})
-}
-
-// TestExtendOfWhichTheLastCopyIsRefused: an extend of the program has no answer, and its resend finds the
-// disk full. Redis may have done the first copy.
-func TestExtendOfWhichTheLastCopyIsRefused(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		l := h.begin(t, "a", lock.Terms{TTL: time.Minute})
-		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
-			if h.server.Count("renew") == 1 {
-				return answers.Silent(ctx, verb, call)
-			}
-			return conn.Result{Err: &conn.ReplyError{Text: "MISCONF Redis is configured to save RDB snapshots"}}
-		})
-		check.That(t, l.Extend(t.Context()) != nil, "Extend")
-		check.Equal(t, h.server.Count("renew"), 2, "extends")
-		h.server.Now(answers.Yes)
-		time.Sleep(70 * time.Second)
-		check.That(t, !l.Held() && h.server.Count("release") > 0, "nothing releases a lock that Redis may keep")
-	})
-}
-
 // TestHeirOfALeaseThatIsGone: the request that would have given the lease a new owner was sent twice,
 // and found the lease gone. A late copy, after a late copy of the acquisition, would bring the new owner
 // in. So both owners are released.
 func TestHeirOfALeaseThatIsGone(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.Owner = func() string { return "rl-x-heir" }
-		set := check.Value(keys.Of("p:", "a")).OK(t)
-		on := &lock.Lock{Subject: ask.Subject{Kind: script.Mutex, Name: "a", Keys: set}, Terms: minute, FenceTTL: time.Hour}
+		on := h.lingering(t, "a")
 		l := h.Begin(on, 1, t.Context(), lock.Grant{Owner: "rl-x-a", Token: 7, Sent: clock.Now(), TTL: time.Minute, Resent: true}, clock.Now())
 		adopts := 0
 		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
@@ -756,28 +700,6 @@ func TestExtendBeforeASuspend(t *testing.T) {
 			return answers.Yes(ctx, verb, call)
 		})
 		check.Error(t, "Extend", l.Extend(t.Context()), fault.ErrNotHeld)
-	})
-}
-
-// TestEndCostsNothing: a lease that is not extended ends at its deadline, and nothing is sent.
-func TestEndCostsNothing(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		l := h.begin(t, "a", lock.Terms{TTL: time.Minute})
-		time.Sleep(2 * time.Minute)
-		check.That(t, !l.Held(), "it is held")
-		check.Equal(t, h.server.Count("renew")+h.server.Count("release"), 0, "requests")
-	})
-}
-
-// TestLongExtendThatRedisForgot: Redis has said that it does not have the lease, so nothing releases it.
-func TestLongExtendThatRedisForgot(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		l := h.begin(t, "a", minute)
-		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), 10*time.Hour))
-		h.server.Now(gone("", ""))
-		check.That(t, l.Extend(t.Context()) != nil && !l.Held(), "it is held")
-		time.Sleep(10 * time.Minute)
-		check.Equal(t, h.server.Count("release"), 0, "releases")
 	})
 }
 
@@ -833,20 +755,15 @@ func TestSuspendThatALeaseOutlasts(t *testing.T) {
 // window early at a node that takes the run in again.
 func TestMendKeepsTheWindow(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
-		set, err := keys.Of("p:", "a")
-		if err != nil {
-			t.Fatal(err)
-		}
-		on := &lock.Lock{Subject: ask.Subject{Kind: script.Job.Quorum(), Name: "a", Keys: set}, Extra: time.Hour, Terms: minute, FenceTTL: time.Hour}
+		on := h.lingering(t, "a")
+		on.Kind, on.Extra = script.Job.Quorum(), time.Hour
 		l := h.Begin(on, 1, t.Context(), lock.Grant{Owner: "rl-x-a", Token: 7, Sent: clock.Now(), TTL: time.Minute}, clock.Now())
 		h.slept.Store(int64(30 * time.Second))
 		h.server.Now(func(context.Context, string, conn.Call) conn.Result { return conn.Result{} })
 		l.mend(0)
 		h.server.Now(answers.Yes)
 		mends := h.server.Asked("mend")
-		if len(mends) != 1 {
-			t.Fatalf("%d mends, want 1", len(mends))
-		}
+		check.Must(t, len(mends) == 1, "%d mends, want 1", len(mends))
 		if ms, _ := strconv.Atoi(mends[0].Args[3]); ms < int(time.Hour.Milliseconds()) {
 			t.Errorf("the window ends in %d ms at that node, and the run has just begun", ms)
 		}
