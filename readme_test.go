@@ -23,9 +23,7 @@ func TestReadmeCodeIsCompiled(t *testing.T) {
 		}
 		// Only the address is the reader's own.
 		code := strings.ReplaceAll(block[1], `"redis://localhost:6379"`, "url")
-		if !strings.Contains(examples, code) {
-			t.Errorf("not in example_test.go:\n%s", block[1])
-		}
+		check.That(t, strings.Contains(examples, code), "not in example_test.go:\n%s", block[1])
 	}
 }
 

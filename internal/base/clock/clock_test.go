@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestMillis(t *testing.T) {
@@ -13,23 +14,18 @@ func TestMillis(t *testing.T) {
 	for n, want := range map[int64]time.Duration{
 		0: 0, -3: -3 * time.Millisecond, 1e13: 1 << 62, math.MaxInt64: 1 << 62, math.MinInt64: -1 << 62,
 	} {
-		if got := clock.Millis(n); got != want {
-			t.Errorf("Millis(%d) = %v, want %v", n, got, want)
-		}
+		check.Equal(t, clock.Millis(n), want, "Millis(%d)", n)
 	}
 }
 
 func TestLargerOfBothClocksCounts(t *testing.T) {
 	t.Parallel()
 	start := clock.Now()
-	if got := start.Skewed(time.Hour).Since(start); got < time.Hour {
-		t.Errorf("after a suspend of an hour Since = %v, want at least 1h", got)
-	}
+	slept := start.Skewed(time.Hour).Since(start)
+	check.That(t, slept >= time.Hour, "after a suspend of an hour Since = %v", slept)
 	later := clock.Now()
 	if got, want := later.Skewed(-time.Hour).Since(start), later.Since(start); got > want || got < 0 {
 		t.Errorf("after a step back of an hour Since = %v, want the monotonic %v", got, want)
 	}
-	if got := start.Skewed(time.Hour).Gap(start); got != time.Hour {
-		t.Errorf("Gap = %v, want 1h", got)
-	}
+	check.Equal(t, start.Skewed(time.Hour).Gap(start), time.Hour, "Gap")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/groups"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // of returns the group of a name: what is before its colon.
@@ -41,9 +42,7 @@ func TestSeriesAreMadeOnce(t *testing.T) {
 		}
 	}
 	for _, other := range []*string{g.Series("a:1", "rwmutex", "r"), g.Series("a:1", "rwmutex", "w"), g.Series("b:1", "mutex", "")} {
-		if other == found[0] {
-			t.Errorf("%q are the series of another kind, mode or group", *other)
-		}
+		check.That(t, other != found[0], "%q are the series of another kind, mode or group", *other)
 	}
 }
 
@@ -54,20 +53,12 @@ func TestGroupsHaveALimit(t *testing.T) {
 	for i := range 3 * groups.Most {
 		g.Series(fmt.Sprint(i, ":x"), "mutex", "")
 	}
-	if s := g.Series("0:y", "mutex", ""); *s != "mutex  0" {
-		t.Errorf("the series of the first group are %q", *s)
-	}
-	if s := g.Series("new:y", "mutex", ""); *s != "mutex  other" {
-		t.Errorf("the series of a group too many are %q", *s)
-	}
-	if s := g.Series("\xff:y", "mutex", ""); *s != "mutex  other" {
-		t.Errorf("the series of a group that is no text are %q", *s)
-	}
+	check.Equal(t, *g.Series("0:y", "mutex", ""), "mutex  0", "the series of the first group")
+	check.Equal(t, *g.Series("new:y", "mutex", ""), "mutex  other", "those of a group too many")
+	check.Equal(t, *g.Series("\xff:y", "mutex", ""), "mutex  other", "those of a group that is no text")
 	n := 0
 	g.Each(func(*string) { n++ })
-	if n != groups.Most+1 {
-		t.Errorf("there are %d series, want those of %d groups and of the others", n, groups.Most)
-	}
+	check.Equal(t, n, groups.Most+1, "series of the groups and of the others")
 }
 
 // TestOneGroupHasNoLabel: without a function that tells groups, all names count together.
@@ -77,9 +68,8 @@ func TestOneGroupHasNoLabel(t *testing.T) { // not parallel: it counts allocatio
 	if a != b || *a != "mutex  none" {
 		t.Errorf("the series are %q and %q, want the same without a group", *a, *b)
 	}
-	if n := testing.AllocsPerRun(100, func() { g.Series("a", "mutex", "") }); n != 0 {
-		t.Errorf("to find series takes %v allocations, want none", n)
-	}
+	n := testing.AllocsPerRun(100, func() { g.Series("a", "mutex", "") })
+	check.Equal(t, n, 0, "allocations to find series")
 }
 
 // TestAgeOfALongLease: a lease that ExtendTo has made an hour long is extended each 10s, and tells its age
@@ -92,7 +82,5 @@ func TestAgeOfALongLease(t *testing.T) {
 			n++
 		}
 	}
-	if n < 49 || n > 100 {
-		t.Errorf("the age was told %d times in 50 minutes, want once a minute", n)
-	}
+	check.That(t, n >= 49 && n <= 100, "the age was told %d times in 50 minutes, want 50", n)
 }

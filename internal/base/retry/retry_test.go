@@ -71,9 +71,8 @@ func TestPauseGrowsAndIsSpread(t *testing.T) {
 		check.That(t, least >= middle/2 && most <= middle*3/2, "Pause(%d) is between %v and %v, want %v give or take a half", n, least, most, middle)
 		check.That(t, least <= middle*3/4 && most >= middle*5/4, "Pause(%d) is between %v and %v only, want it spread", n, least, most)
 	}
-	if d := retry.Pause(1 << 20); d > 960*time.Millisecond {
-		t.Errorf("Pause after very many resends = %v, want 960ms at most", d)
-	}
+	d := retry.Pause(1 << 20)
+	check.That(t, d <= 960*time.Millisecond, "Pause after very many resends = %v", d)
 }
 
 // TestJitterStaysInRange: deadlines are computed with a jitter, so it must not leave its range.
@@ -94,20 +93,14 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		retry.Sleep(t.Context(), time.Minute)
-		if took := time.Since(start); took != time.Minute {
-			t.Errorf("Sleep took %v, want a minute", took)
-		}
+		check.Equal(t, time.Since(start), time.Minute, "Sleep took")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start = time.Now()
 		retry.Sleep(ctx, time.Minute)
-		if took := time.Since(start); took != time.Second {
-			t.Errorf("Sleep took %v, want the second until its context was done", took)
-		}
+		check.Equal(t, time.Since(start), time.Second, "Sleep until its context was done took")
 		start = time.Now()
 		retry.Sleep(ctx, time.Minute)
-		if took := time.Since(start); took != 0 {
-			t.Errorf("Sleep took %v with a context that was done, want nothing", took)
-		}
+		check.Equal(t, time.Since(start), 0, "Sleep with a context that was done took")
 	})
 }

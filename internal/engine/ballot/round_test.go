@@ -81,9 +81,7 @@ func TestAnswersWhileTheAttemptLooks(t *testing.T) {
 	before := r.Clone()
 	r.hear(granted(1))
 	r.hear(silent(2))
-	if r.Won() || before.Won() {
-		t.Error("an answer was counted while the tally was stopped")
-	}
+	check.That(t, !r.Won() && !before.Won(), "an answer was counted while the tally was stopped")
 	var late []int
 	ended := 0
 	r.LeaveTo(func(node int, _ bool) { late = append(late, node) }, func() { ended++ })

@@ -18,9 +18,7 @@ import (
 func crowd(t *testing.T, q *Queue, n int) (*Group, []*Waiter) {
 	t.Helper()
 	g, first := q.Join("a", lock.Terms{})
-	if g == nil || first != nil {
-		t.Fatal("the first has to wait")
-	}
+	check.Must(t, g != nil && first == nil, "the first has to wait")
 	waiters := make([]*Waiter, n)
 	for i := range waiters {
 		joined, w := q.Join("a", lock.Terms{})
@@ -60,21 +58,16 @@ func TestPopGivesNothingThatWasRevoked(t *testing.T) {
 	for _, owner := range []string{"an older one", "owner", "a newer one"} { // of several mutexes
 		q.Revoke(owner)
 	}
-	if next := q.Pop(g, "owner"); next != nil {
-		t.Error("what was taken from an owner is passed on")
-	}
-	if _, revoked := q.Look(g, "owner"); !revoked {
-		t.Error("it is not known that it was taken from its owner")
-	}
+	check.That(t, q.Pop(g, "owner") == nil, "what was taken from an owner is passed on")
+	_, revoked := q.Look(g, "owner")
+	check.That(t, revoked, "it is not known that it was taken from its owner")
 	if next := q.Pop(g, "another owner"); next != waiters[0] {
 		t.Error("what another owner has is not passed on to the next")
 	}
 	if !q.Withdraw(g, waiters[1]) || q.Withdraw(g, waiters[1]) {
 		t.Error("a waiter is not taken out once, and only once")
 	}
-	if next := q.Pop(g, "another owner"); next != nil {
-		t.Error("it is passed on to a waiter that is gone")
-	}
+	check.That(t, q.Pop(g, "another owner") == nil, "it is passed on to a waiter that is gone")
 	q.Next(g, 0)
 	wantEmpty(t, &q)
 }

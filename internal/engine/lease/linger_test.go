@@ -66,9 +66,8 @@ func TestKeptUntilItsTokensAreUsed(t *testing.T) {
 			h.release(t, l, 0)
 			check.Nil(t, "a second Release", l.Release(t.Context()))
 			l = h.takenUp(t, on)
-			if _, again := h.TakeKept(on); again {
-				t.Fatal("what is in use is kept")
-			}
+			_, again := h.TakeKept(on)
+			check.Must(t, !again, "what is in use is kept")
 		}
 		h.release(t, l, 1)
 		check.Equal(t, h.tells(), "released unkept released unkept released", "told")
@@ -99,9 +98,8 @@ func TestKeptLeaseGoesBack(t *testing.T) {
 				h.release(t, l, 0)
 				why(h, l.Owner())
 				synctest.Wait()
-				if _, ok := h.TakeKept(on); ok {
-					t.Error("it is taken up again")
-				}
+				_, ok := h.TakeKept(on)
+				check.That(t, !ok, "it is taken up again")
 				check.That(t, h.server.Count("release") > 0, "it is not released")
 				check.Equal(t, h.tells(), "released unkept", "told")
 			})
@@ -134,9 +132,8 @@ func TestNotKept(t *testing.T) {
 				h.server.Now(answers.Yes)
 				check.OK(t, "Release", l.Release(t.Context()))
 				check.That(t, h.server.Count("release") > 0, "it is not released")
-				if _, ok := h.TakeKept(on); ok {
-					t.Error("it is kept")
-				}
+				_, ok := h.TakeKept(on)
+				check.That(t, !ok, "it is kept")
 			})
 		})
 	}
@@ -228,9 +225,8 @@ func TestOthersTermsAreNotKept(t *testing.T) {
 		h.release(t, h.granted(t, on), 0)
 		other := *on
 		other.TTL /= 2
-		if _, ok := h.TakeKept(&other); ok {
-			t.Error("it is taken up on other terms")
-		}
+		_, ok := h.TakeKept(&other)
+		check.That(t, !ok, "it is taken up on other terms")
 		h.takenUp(t, on)
 	})
 }

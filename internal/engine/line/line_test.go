@@ -361,9 +361,7 @@ func TestOutageIsTold(t *testing.T) {
 		s.Now(answers.Silent)
 		w, _ := enter(ln, mutex(t), time.Minute)
 		news, outage := ln.Watch(w)
-		if outage != nil {
-			t.Fatalf("before a poll, the outage is %v", outage)
-		}
+		check.Must(t, outage == nil, "before a poll, the outage is %v", outage)
 		<-news
 		if news, outage = ln.Watch(w); outage == nil {
 			t.Fatal("polls fail, and the waiter is not told why")

@@ -202,12 +202,10 @@ func TestHotPartComesFirst(t *testing.T) {
 	if common < 0 || rest < common || strings.Contains(text, "--") {
 		t.Errorf("the common case returns at %d and grant begins at %d, want it behind, and no comments:\n%s", common, rest, text)
 	}
-	if _, ok := Text("quorum-rwmutex", "vote"); ok {
-		t.Error("there is a script for a kind that a quorum cannot have")
-	}
-	if _, ok := Text("quorum-mutex", "vote"); !ok {
-		t.Error("there is no script to vote for a mutex")
-	}
+	_, ok = Text("quorum-rwmutex", "vote")
+	check.That(t, !ok, "there is a script for a kind that a quorum cannot have")
+	_, ok = Text("quorum-mutex", "vote")
+	check.That(t, ok, "there is no script to vote for a mutex")
 }
 
 // TestEveryScriptIsWhole: each is put together when it is first needed, so a file that is not there
@@ -225,7 +223,7 @@ func TestOwners(t *testing.T) {
 	if client, ok := OwnerClient(owner); client != "CLIENT" || !ok || !HandsOver(owner) || owner == Owner("CLIENT", 38) {
 		t.Errorf("OwnerClient(%q) = %q, %v, want CLIENT, true, and another owner each time", owner, client, ok)
 	}
-	if _, ok := OwnerClient("somebody's"); ok || HandsOver("somebody's") || !HandsOver(Window) {
-		t.Error("an owner of another library is taken for one of redlatch's")
-	}
+	_, ok := OwnerClient("somebody's")
+	check.That(t, !ok && !HandsOver("somebody's"), "an owner of another library is taken for ours")
+	check.That(t, HandsOver(Window), "the end of a window lets no waiter in")
 }
