@@ -74,21 +74,6 @@ func TestOwnClientOfACluster(t *testing.T) {
 	conntest.RunCluster(t, owned)
 }
 
-// TestObservedConnection: an observed connection is as good as the one below.
-func TestObservedConnection(t *testing.T) {
-	if testing.Short() {
-		t.Skip("TestObservedMemoryConforms of redlatchtest shows most of it: make test-all runs it")
-	}
-	t.Parallel()
-	conntest.RunAgain(t, func(_ *testing.T, s conntest.Server) (conn.Conn, error) {
-		c, err := open(options(s))
-		if err != nil {
-			return nil, err
-		}
-		return conn.Observe(c, func(context.Context, conn.Request) {}), nil
-	})
-}
-
 // TestSharedClientOfACluster: rueidis follows a slot that has moved by itself, so the adapter sees
 // no error.
 func TestSharedClientOfACluster(t *testing.T) {
@@ -137,23 +122,14 @@ func TestSharedClient(t *testing.T) {
 	conntest.RunAgain(t, shared(func(o *rueidis.ClientOption) { o.DisableCache = true }))
 }
 
-func TestSharedClientWithRESP2(t *testing.T) {
-	if testing.Short() {
-		t.Skip("TestEveryKindOverASharedClient shows the locks over one: make test-all runs it")
-	}
-	t.Parallel()
-	conntest.RunAgain(t, shared(inRESP2))
-}
-
-func inRESP2(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }
-
-// TestEveryKindOverASharedClient is what make test runs of the suite for a client of the program, and
-// of that for RESP2.
+// TestEveryKindOverASharedClient is what make test runs for a client of the program. It speaks RESP2,
+// of which TestOwnClientWithoutRESP3 has the suite.
 func TestEveryKindOverASharedClient(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
+	open := shared(func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true })
 	client := func() *redlatch.Client {
-		c := check.Value(shared(inRESP2)(t, conntest.Server{Addr: server.Addr()})).OK(t)
+		c := check.Value(open(t, conntest.Server{Addr: server.Addr()})).OK(t)
 		client := check.Value(redlatch.New(c, redlatch.Options{})).OK(t)
 		t.Cleanup(func() { check.Nil(t, "Close", client.Close()) })
 		return client
@@ -225,21 +201,6 @@ func (c changed) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	copy(b, bytes.ReplaceAll(b[:n], c.other, c.name))
 	return n, err
-}
-
-func TestOpenErrorNamesTheServerOnceAndNeverThePassword(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--requirepass", "correct-horse")
-	o := rueidis.ClientOption{InitAddress: []string{server.Addr()}, Password: "battery-staple"}
-	wantNamed := func(what string) {
-		_, err := redlatchrueidis.Open(o)
-		if err == nil || strings.Count(err.Error(), server.Addr()) != 1 || strings.Contains(err.Error(), "battery-staple") {
-			t.Errorf("Open with %s = %v, want %s once and no password", what, err, server.Addr())
-		}
-	}
-	wantNamed("a wrong password")
-	server.Kill()
-	wantNamed("nobody listening")
 }
 
 // TestTimeLimitOfTheLibraryIsNotTheCallers has rueidis run out of time while it connects. An error
