@@ -157,10 +157,7 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(context.Co
 	}
 	results, err := adapter.Await(ctx, func() ([]conn.Result, error) { return c.process(ctx, commands), nil })
 	if err != nil {
-		results = make([]conn.Result, len(calls))
-		for i := range results {
-			results[i].Err = err
-		}
+		results = slices.Repeat([]conn.Result{{Err: err}}, len(calls))
 	}
 	c.reload(results)
 	return results

@@ -98,7 +98,7 @@ func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, call
 	})
 	c.unanswered(err)
 	if err != nil {
-		results = failed(len(calls), err)
+		results = slices.Repeat([]conn.Result{{Err: err}}, len(calls))
 		c.lookAround(results)
 		return results, true
 	}
@@ -181,7 +181,7 @@ func (c *Conn) unanswered(err error) {
 // connection was open any more.
 func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build func(*conn.Call) rueidis.Completed) ([]conn.Result, bool) {
 	if err := ctx.Err(); err != nil {
-		return failed(len(calls), err), true
+		return slices.Repeat([]conn.Result{{Err: err}}, len(calls)), true
 	}
 	over := c.client
 	if at.addr != "" {
@@ -250,15 +250,6 @@ func (c *Conn) runInLane(ctx context.Context, at *node, l *lane, call *conn.Call
 	}
 	l.give(err == nil && !done)
 	return outcome, !errors.Is(err, errUndialed)
-}
-
-// failed returns n results with this error.
-func failed(n int, err error) []conn.Result {
-	results := make([]conn.Result, n)
-	for i := range results {
-		results[i].Err = err
-	}
-	return results
 }
 
 // prove sends calls over the client that rueidis has for the node now. It returns false if the node

@@ -13,7 +13,6 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
-	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/acquire"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
@@ -288,7 +287,8 @@ func (e *Engine) Follow(ctx context.Context, channel string) <-chan struct{} {
 		e.followed[channel] = f
 		over, end := context.WithCancel(e.Closing)
 		f.end = end
-		e.Spawn(func() { e.listen(over, channel, f) })
+		// Why it ends does not matter: the observer asks now and then, too, and gets the error.
+		e.Spawn(func() { e.Line.Heed(over, channel, false, func() { e.poke(f) }) })
 	}
 	f.followers[news] = true
 	context.AfterFunc(ctx, func() {
@@ -302,29 +302,12 @@ func (e *Engine) Follow(ctx context.Context, channel string) <-chan struct{} {
 	return news
 }
 
-// listen keeps a subscription up until ctx is done.
-func (e *Engine) listen(ctx context.Context, channel string, f *following) {
-	poke := func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		for news := range f.followers {
-			select {
-			case news <- struct{}{}:
-			default: // some wait to be looked at
-			}
-		}
-	}
-	for n := 0; ctx.Err() == nil; n++ {
-		var up atomic.Bool // of this subscription: an adapter may still call when it has ended
-		// Why it ended does not matter: the observer asks now and then, too, and gets the error.
-		_ = e.Conn.Subscribe(ctx, channel, func() {
-			up.Store(true)
-			poke() // there may have been a message while the client did not listen
-		}, func(string) { poke() })
-		if up.Load() {
-			n = 0
-		}
-		retry.Sleep(ctx, retry.Pause(n))
+// poke tells all that follow a channel that there may be news.
+func (e *Engine) poke(f *following) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for news := range f.followers {
+		tell(news)
 	}
 }
 

@@ -526,7 +526,7 @@ var mutants = []mutant{
 		"if of == owner and tonumber(last) >= number then return 1 end", "", "TestVectors$"),
 	breaks("value of a leader that no observer is told of", "internal/protocol/script/lua/proclaim.lua",
 		"publish_change('proclaimed')", "", "TestVectors$"),
-	breaks("observer that heeds a subscription which has ended", "internal/engine/engine.go",
+	breaks("observer that heeds a subscription which has ended", "internal/engine/line/heed.go",
 		"			up.Store(true)\n", "			n = 0\n", "TestObserveIgnoresLateConfirmations"),
 	breaks("observer that knows a leader by its term alone", "election.go",
 		" && leader.Value == sent.Value", "", "TestSimulate/proclaimed"),

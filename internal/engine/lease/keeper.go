@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,10 +162,7 @@ func (k *Keeper) Of(owner string) *Lease {
 // All returns every lease, in no order.
 func (k *Keeper) All() []*Lease {
 	k.mu.Lock()
-	all := make([]*Lease, 0, len(k.byOwner))
-	for _, l := range k.byOwner {
-		all = append(all, l)
-	}
+	all := slices.Collect(maps.Values(k.byOwner))
 	k.mu.Unlock()
 	for _, l := range all {
 		if l.nest != nil {

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -260,9 +261,12 @@ func (l *Lease) unlockUntold(events []lock.Event) (own []lock.Event, others []te
 	return events, others
 }
 
-// tellOf tells what happened to the lease, and to others that share its entry.
+// tellOf tells what happened to the lease, and then to others that share its entry, also after one at
+// which the hook panics.
 func (l *Lease) tellOf(own []lock.Event, others []telling) {
-	defer tellAll(others)
+	for _, t := range slices.Backward(others) {
+		defer t.of.emit(t.what)
+	}
 	for _, e := range own {
 		l.emit(e)
 	}

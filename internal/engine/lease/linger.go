@@ -2,6 +2,8 @@ package lease
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
@@ -309,10 +311,7 @@ func (l *Lease) sayUsed(ctx context.Context) {
 // DropKept gives back all that is kept: a question may have been missed, or the client closes.
 func (k *Keeper) DropKept() {
 	k.mu.Lock()
-	all := make([]*Lease, 0, len(k.shelf.byOwner))
-	for _, l := range k.shelf.byOwner {
-		all = append(all, l)
-	}
+	all := slices.Collect(maps.Values(k.shelf.byOwner))
 	k.mu.Unlock()
 	if len(all) > 0 {
 		k.apart(func() {

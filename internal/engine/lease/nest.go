@@ -204,11 +204,3 @@ func (n *nest) collect() (now []telling) {
 	n.told = later
 	return now
 }
-
-// tellAll tells these events, also those after one at which the hook panics.
-func tellAll(all []telling) {
-	if len(all) > 0 {
-		defer tellAll(all[1:])
-		all[0].of.emit(all[0].what)
-	}
-}

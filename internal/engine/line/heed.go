@@ -34,7 +34,7 @@ func (ln *Line) heedLocked(p *poller, behindForeign bool) {
 				defer ln.mu.Unlock()
 				ln.heeded--
 			}()
-			ln.heed(ctx, a, func() {
+			ln.Heed(ctx, a.name, a.sharded, func() {
 				if ctx.Err() == nil {
 					ln.pollAnnounced(p)
 				}
@@ -56,17 +56,17 @@ func (ln *Line) pollAnnounced(p *poller) {
 	}
 }
 
-// heed listens to the channel of an announcement until ctx is done. It calls heard for each message
-// and when it begins to listen, since a message may have been published before. Any message counts,
-// whatever it says: at worst the waiter asks once more.
-func (ln *Line) heed(ctx context.Context, a channel, heard func()) {
+// Heed listens to a channel until ctx is done, as to that of an announcement. It calls heard for each
+// message and when it begins to listen, since a message may have been published before. Any message
+// counts, whatever it says: at worst the caller asks once more.
+func (ln *Line) Heed(ctx context.Context, name string, sharded bool, heard func()) {
 	for n := 0; ctx.Err() == nil; n++ {
 		subscribe := ln.Conn.Subscribe
-		if shards, ok := ln.Conn.(conn.Sharded); ok && a.sharded && ln.Listener.Sharded() {
+		if shards, ok := ln.Conn.(conn.Sharded); ok && sharded && ln.Listener.Sharded() {
 			subscribe = shards.SubscribeSharded
 		}
-		var up atomic.Bool
-		_ = subscribe(ctx, a.name, func() {
+		var up atomic.Bool // of this subscription: an adapter may still call when it has ended
+		_ = subscribe(ctx, name, func() {
 			up.Store(true)
 			heard()
 		}, func(string) { heard() }) // why it ended matters to none: the pace of asking is the net

@@ -2,6 +2,8 @@ package batch
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,10 +77,7 @@ func (n *Nodes) SendAll(ctx context.Context, calls []conn.Call) []Outcome {
 // Wait is [Sender.Wait].
 func (n *Nodes) Wait() {
 	n.mu.Lock()
-	all := make([]*Sender, 0, len(n.all))
-	for _, s := range n.all {
-		all = append(all, s)
-	}
+	all := slices.Collect(maps.Values(n.all))
 	n.mu.Unlock()
 	for _, s := range all {
 		s.Wait()

@@ -17,6 +17,7 @@ const maxBundle = 64
 type plan struct {
 	pipeline []conn.Call
 	members  [][]int // members[n] are the calls that pipeline[n] stands for
+	calls    int     // for which it stands
 }
 
 // newPlan returns the pipeline for these calls. Only those of one slot are bundled; slot is nil
@@ -27,7 +28,7 @@ func newPlan(calls []conn.Call, slot func(conn.Call) int) plan {
 	for n := range members {
 		pipeline[n] = requestFor(calls, members[n])
 	}
-	return plan{pipeline, members}
+	return plan{pipeline, members, len(calls)}
 }
 
 // groupByScript returns the indices of the calls in groups: up to maxBundle that can be bundled, or
@@ -84,7 +85,7 @@ func pick(calls []conn.Call, which []int) []conn.Call {
 func (p plan) decode(
 	results []conn.Result, sent clock.Reading,
 ) (outcomes []Outcome, undecided []int) {
-	outcomes = make([]Outcome, p.calls())
+	outcomes = make([]Outcome, p.calls)
 	for n, r := range results {
 		if members := p.members[n]; len(members) == 1 {
 			outcomes[members[0]] = Outcome{Result: r, Sent: sent}
@@ -93,14 +94,6 @@ func (p plan) decode(
 		}
 	}
 	return outcomes, undecided
-}
-
-// calls returns how many calls the pipeline stands for.
-func (p plan) calls() (n int) {
-	for _, members := range p.members {
-		n += len(members)
-	}
-	return n
 }
 
 // decodeBundle puts the outcomes of a bundle's members into outcomes, and appends to undecided

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -80,30 +81,13 @@ func (l *Lazy) connect() {
 	l.dialing = nil
 }
 
-// connected returns the connection, or nil if there is none.
-func (l *Lazy) connected() conn.Conn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil
-	}
-	return l.up
-}
-
 // Eval implements [conn.Conn].
 func (l *Lazy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if up := l.connected(); up != nil {
-		return up.Eval(ctx, calls...)
-	}
 	up, err := l.Dial(ctx)
-	if err == nil {
-		return up.Eval(ctx, calls...)
+	if err != nil {
+		return slices.Repeat([]conn.Result{{Err: err}}, len(calls))
 	}
-	results := make([]conn.Result, len(calls))
-	for i := range results {
-		results[i].Err = err
-	}
-	return results
+	return up.Eval(ctx, calls...)
 }
 
 // Subscribe implements [conn.Conn].

@@ -13,6 +13,7 @@ package keys
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -193,15 +194,8 @@ func Sibling(state, suffix string) string {
 
 // IsSibling reports whether a key has the shape of a sibling.
 func IsSibling(key string) bool {
-	if !tagged(key) {
-		return false
-	}
-	for _, suffix := range suffixes {
-		if strings.HasSuffix(key, suffix) {
-			return true
-		}
-	}
-	return false
+	ends := func(suffix string) bool { return strings.HasSuffix(key, suffix) }
+	return tagged(key) && slices.ContainsFunc(suffixes, ends)
 }
 
 // StateOf is the key whose sibling with that suffix is key, if it is one.
