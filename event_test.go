@@ -6,7 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,9 +57,7 @@ func TestJoinHooks(t *testing.T) {
 	falls := func(context.Context, Event) { panic("falls") }
 	defer func() {
 		check.Equal(t, recover(), "falls", "it panicked with")
-		if want := []string{"first a", "second a", "third a"}; !slices.Equal(called, want) {
-			t.Errorf("called %q, want %q", called, want)
-		}
+		check.Equal(t, strings.Join(called, ", "), "first a, second a, third a", "called")
 	}()
 	JoinHooks(named("first"), nil, falls, named("second"), named("third"))(t.Context(), Event{Name: "a"})
 }

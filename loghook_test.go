@@ -109,16 +109,12 @@ func TestLabelsAreComplete(t *testing.T) {
 		}
 	}
 	check.That(t, len(outcomes) <= 0, "groups.Outcomes has %v, which no error has", outcomes)
-	if got := len(groups.Reasons); got != len(causes) {
-		t.Errorf("groups.Reasons has %d reasons, want %d", got, len(causes))
-	}
+	check.Equal(t, len(groups.Reasons), len(causes), "reasons in groups.Reasons")
 	for _, r := range groups.Reasons {
 		check.That(t, causes[LossReason(r)] != nil, "the reason %s has no text", r)
 	}
 	for i, k := range script.Kinds() {
 		check.That(t, i < len(groups.Kinds) && groups.Kinds[i] == k.Name, "groups.Kinds is %q, which lacks %s at %d", groups.Kinds, k.Name, i)
 	}
-	if len(groups.Kinds) != len(script.Kinds()) {
-		t.Errorf("groups.Kinds is %q, which are %d more than there are", groups.Kinds, len(groups.Kinds)-len(script.Kinds()))
-	}
+	check.Equal(t, len(groups.Kinds), len(script.Kinds()), "kinds in groups.Kinds, %q", groups.Kinds)
 }

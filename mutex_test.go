@@ -21,9 +21,7 @@ func TestLockAndRelease(t *testing.T) {
 		t.Errorf("a new lease: Held %v, Token %d, Context %v", first.Held(), first.Token(), first.Context().Err())
 	}
 	check.Equal(t, s.Do("GET", "redlatch:a"), first.Owner(), "GET redlatch:a")
-	if l, err := m.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock of a held mutex = %v, %v, want ErrTaken", l, err)
-	}
+	check.Error(t, "TryLock of a held mutex", check.ErrorOf(m.TryLock(t.Context())), redlatch.ErrTaken)
 	token := first.Token()
 	locktest.Release(t, first)
 	locktest.Release(t, first)
@@ -33,7 +31,5 @@ func TestLockAndRelease(t *testing.T) {
 	second := locktest.Lock(t, m)
 	check.That(t, second.Token() > token, "second token %d, want more than %d", second.Token(), token)
 	locktest.Release(t, second)
-	if got := s.Do("EXISTS", "redlatch:a"); got != "0" {
-		t.Errorf("EXISTS redlatch:a = %s after the release, want 0", got)
-	}
+	check.Equal(t, s.Do("EXISTS", "redlatch:a"), "0", "after the release, EXISTS redlatch:a")
 }

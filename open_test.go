@@ -54,9 +54,8 @@ func TestOpenHeedsItsContext(t *testing.T) {
 	s.Pause()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if c, err := redlatch.Open(ctx, s.URL(), redlatch.Options{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Open of a server that hangs, with a done context = %v, %v, want context.Canceled", c, err)
-	}
+	_, err := redlatch.Open(ctx, s.URL(), redlatch.Options{})
+	check.Error(t, "Open of a server that hangs, with a done context", err, context.Canceled)
 	s.Resume()
 }
 
@@ -95,13 +94,9 @@ func TestOpenUnreachable(t *testing.T) {
 			return redlatch.OpenQuorum(ctx, []string{up.URL(), hangs.URL(), closed}, soon)
 		},
 	} {
-		if c, err := open(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("%s = %v, %v, want ErrUnreachable", what, c, err)
-		}
+		check.Error(t, what, check.ErrorOf(open(t.Context())), redlatch.ErrUnreachable)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if c, err := open(ctx); !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("%s within 50ms = %v, %v, want ErrUnreachable", what, c, err)
-		}
+		check.Error(t, what+" within 50ms", check.ErrorOf(open(ctx)), redlatch.ErrUnreachable)
 		cancel()
 	}
 }

@@ -144,9 +144,7 @@ func TestCloseLeavesTheClientOpen(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr()})
 	defer client.Close()
 	check.OK(t, "Close", redlatchgoredis.New(client).Close())
-	if err := client.Ping(t.Context()).Err(); err != nil {
-		t.Errorf("after Close the program's own client says %v", err)
-	}
+	check.Nil(t, "after Close, Ping by the program's own client", client.Ping(t.Context()).Err())
 }
 
 func TestNewRefusesClientsThatCannotHoldALock(t *testing.T) {

@@ -23,21 +23,16 @@ func TestDirectRequestDialsNot(t *testing.T) {
 	server := redistest.Start(t)
 	c := check.Value(Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})).OK(t)
 	defer c.Close()
-	call := conn.Call{Script: conn.NewScript("one", "return 1")}
-	if r := c.Eval(t.Context(), call)[0]; r.Err != nil || !c.direct.server.steady() {
-		t.Fatalf("Eval = %+v, steady: %t, want 1 and true", r, c.direct.server.steady())
-	}
+	wantOne(t, t.Context(), c)
+	check.Must(t, c.direct.server.steady(), "the connection is not steady, and has answered")
 	server.Restart()
 	check.Eventually(t, "the connection is not steady, since the server was restarted", func() bool { return !c.direct.server.steady() })
 	time.Sleep(10 * time.Millisecond) // rueidis forgets the connection just after it closed it
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if results, sent := c.runDirect(ctx, &c.direct.server, []conn.Call{call}, c.evalsha); sent {
-		t.Errorf("the request was sent: %+v", results[0])
-	}
-	if r := c.Eval(ctx, call)[0]; r.Err != nil || r.Reply.Int != 1 {
-		t.Errorf("Eval = %+v, want 1", r)
-	}
+	_, sent := c.runDirect(ctx, &c.direct.server, []conn.Call{one}, c.evalsha)
+	check.That(t, !sent, "the request was sent")
+	wantOne(t, ctx, c)
 	check.That(t, c.direct.server.steady(), "the new connection is not steady, and has answered")
 }
 

@@ -83,9 +83,7 @@ func TestLane(t *testing.T) {
 	awaitLane(t, c)
 	before := len(strings.Split(server.Do("CLIENT", "LIST"), "name=mine"))
 	for range 100 {
-		if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
-			t.Fatalf("Eval = %+v, want 1", r)
-		}
+		wantOne(t, ctx, c)
 	}
 	if before != 3 || c.direct.server.lanes[0].state.Load() != laneFree {
 		t.Errorf("%d connections, and the lane is in state %d; want 2, and it is free", before-1, c.direct.server.lanes[0].state.Load())
@@ -140,12 +138,8 @@ func TestSilentLaneEndsTheOther(t *testing.T) {
 	defer server.Resume()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if r := c.Eval(ctx, one)[0]; r.Err == nil {
-		t.Errorf("Eval = %+v, and the server is paused", r)
-	}
-	if l := takeLane(c.direct.server.lanes); l != nil {
-		t.Errorf("the lane %p is taken, and may be silent", l)
-	}
+	check.That(t, c.Eval(ctx, one)[0].Err != nil, "a server that is paused has answered")
+	check.That(t, takeLane(c.direct.server.lanes) == nil, "a lane is taken, and may be silent")
 }
 
 // asked returns how many requests are under way on goroutines of their callers.
@@ -255,9 +249,8 @@ func TestLaneIsGivenUp(t *testing.T) {
 			t.Errorf("the caller was back after %v, want it when its context was done", took)
 		}
 		cancel()
-		if state := c.direct.server.lanes[0].state.Load(); state == laneFree {
-			t.Error("the lane is free, and a reply is still to come there")
-		}
+		free := c.direct.server.lanes[0].state.Load() == laneFree
+		check.That(t, !free, "the lane is free, and a reply is still to come there")
 		server.Resume()
 		awaitLane(t, c)
 	}
@@ -315,9 +308,7 @@ func TestLaneIsSynchronous(t *testing.T) {
 	server.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if r := c.Eval(ctx, one)[0]; r.Err == nil {
-		t.Errorf("Eval = %+v, and the server is paused", r)
-	}
+	check.That(t, c.Eval(ctx, one)[0].Err != nil, "a server that is paused has answered")
 	server.Resume()
 	awaitLane(t, c)
 	within := inTime(t)
@@ -358,9 +349,7 @@ func TestLaneThatCannotBeDialed(t *testing.T) {
 	for range 2 * dialAfter {
 		wantOne(t, ctx, c)
 	}
-	if state := c.direct.server.lanes[0].state.Load(); state != laneDialing {
-		t.Errorf("the lane is in state %d, want it dialing", state)
-	}
+	check.Equal(t, c.direct.server.lanes[0].state.Load(), laneDialing, "the state of the lane")
 	began := time.Now()
 	check.Nil(t, "Close", c.Close())
 	if took := time.Since(began); took > 3*time.Second { // the handshake has five

@@ -220,8 +220,7 @@ func TestTryOfAKeptLockThatWasGivenBack(t *testing.T) {
 			}
 			return kept(ctx, verb, call)
 		})
-		var told []string
-		e, on := client(t, s, &told)
+		e, on := client(t, s, new([]string))
 		got, err := e.Acquirer.One(t.Context(), on, acquire.Wish{}, false)
 		check.That(t, err == nil && got != nil, "a try of a lock that is free: %v", err)
 		time.Sleep(time.Second)
@@ -248,8 +247,7 @@ func TestTryOfAKeptLockEndsInTime(t *testing.T) {
 			}
 			return refuses("READONLY")(ctx, verb, call)
 		})
-		var told []string
-		e, on := client(t, s, &told)
+		e, on := client(t, s, new([]string))
 		began := time.Now()
 		_, err := e.Acquirer.One(t.Context(), on, acquire.Wish{}, false)
 		check.That(t, errors.Is(err, fault.ErrUnreachable) && !errors.Is(err, context.DeadlineExceeded), "the try = %v, want ErrUnreachable", err)
@@ -274,8 +272,7 @@ func TestTryOfSeveralOfWhichOneIsKept(t *testing.T) {
 			}
 			return kept(ctx, verb, call)
 		})
-		var told []string
-		e, on := client(t, s, &told)
+		e, on := client(t, s, new([]string))
 		other := *on
 		other.Name, other.Keys = "b", check.Value(keys.Of("p:", "b")).OK(t)
 		began := time.Now()
@@ -303,8 +300,7 @@ func TestSeveralThatCameTooLate(t *testing.T) {
 				}
 				return answers.Yes(ctx, verb, call)
 			})
-			var told []string
-			e, on := client(t, s, &told)
+			e, on := client(t, s, new([]string))
 			on.TTL = 300 * time.Millisecond
 			other := *on
 			other.Name, other.Keys = "b", check.Value(keys.Of("p:", "b")).OK(t)

@@ -65,10 +65,7 @@ func inLine(t *testing.T, test func(t *testing.T, ln *Line, s *answers.Server)) 
 
 func mutex(t *testing.T) *lock.Lock {
 	t.Helper()
-	set, err := keys.Of("p:", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := check.Value(keys.Of("p:", "a")).OK(t)
 	return &lock.Lock{
 		Subject: ask.Subject{Kind: script.Mutex, Name: "a", Keys: set}, Client: "x", FenceTTL: time.Hour,
 		Terms: lock.Terms{TTL: 30 * time.Second, Renews: true},
@@ -236,9 +233,7 @@ func TestGrantFromBeforeTheLastPoll(t *testing.T) {
 			t.Errorf("a grant from before the last poll: %d believed, %d polls, want none and another poll", len(w.Granted), s.Count("await")-polls)
 		}
 		ln.Granted(owner, 10, "")
-		if g := <-w.Granted; g.Token != 10 {
-			t.Errorf("granted %+v, want the token that came after the poll", g)
-		}
+		check.Equal(t, (<-w.Granted).Token, 10, "the token that came after the poll")
 		// The answer to the request for a place says the same.
 		owner = ln.Owner()
 		ticket, address := ln.Ticket(mutex(t), owner)
@@ -284,9 +279,7 @@ func TestGrantAfterCancelIsGivenBack(t *testing.T) {
 			t.Errorf("%d releases when it gave up, and %d after the grant, want more", before, n)
 		}
 		for _, call := range s.Asked("release") {
-			if call.Args[1] != owner {
-				t.Errorf("%q is released, want %q alone", call.Args[1], owner)
-			}
+			check.Equal(t, call.Args[1], owner, "the owner that is released")
 		}
 	})
 }
@@ -535,9 +528,7 @@ func TestChannelsOfAllWaiters(t *testing.T) {
 		}
 		ln.Place(all[3], script.Standing{Arrival: 1, First: true, Foreign: true, Remaining: time.Minute}, ask.Answer{Sent: ln.Now()})
 		ln.mu.Lock()
-		if n := len(all[0].poller.heeding); n != 2 {
-			t.Errorf("the client listens to %d channels, want 2", n)
-		}
+		check.Equal(t, len(all[0].poller.heeding), 2, "channels to which the client listens")
 		ln.mu.Unlock()
 		for _, w := range all {
 			ln.Cancel(w)

@@ -188,9 +188,7 @@ func TestAskTellsWhatTheKeyIs(t *testing.T) {
 	s := &server{says: []func(context.Context) conn.Result{refuses("WRONGTYPE Operation"), sniffed}}
 	a, subject, renew, _ := asker(t, t.Context(), s)
 	_, err := a.Ask(t.Context(), subject, "extend", renew)
-	if want := usedError("a is used as list"); err != want {
-		t.Errorf("Ask = %v, want %v", err, want)
-	}
+	check.Error(t, "Ask", err, usedError("a is used as list"))
 }
 
 // TestAskNodeOfAQuorumOnce: the other nodes answer where one does not, so it is not waited for with
@@ -209,9 +207,7 @@ func TestAskNodeOfAQuorumOnce(t *testing.T) {
 		_, err := a.AskNode(t.Context(), subject, nodes[0], "inspect", release)
 		check.That(t, errors.Is(err, fault.ErrUnreachable) && strings.Contains(err.Error(), "within 1s"),
 			"AskNode = %v, want ErrUnreachable within the third of the timeout that it had", err)
-		if n := len(nodes[0].requests()); n != 1 {
-			t.Errorf("one node was asked %d times, want once", n)
-		}
+		check.Equal(t, len(nodes[0].requests()), 1, "requests to one node")
 		var mu sync.Mutex
 		heard := map[int]int64{}
 		got, err := a.AskHearing(t.Context(), subject, "release", release, func(node int, said conn.Result) {

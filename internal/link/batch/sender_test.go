@@ -312,9 +312,7 @@ func TestCallInTheQueueEndsWithItsContext(t *testing.T) {
 			}
 		}
 		s.inFlight = 0
-		if batch := s.take(); len(batch) != 0 {
-			t.Errorf("%d requests leave, want none: their callers have gone", len(batch))
-		}
+		check.Equal(t, len(s.take()), 0, "requests that leave, whose callers have gone")
 	})
 }
 
@@ -463,17 +461,14 @@ func TestLateServer(t *testing.T) {
 			}
 			done.Wait()
 		}
-		if o := s.Do(t.Context(), all[0], timeout); !errors.Is(o.Err, context.DeadlineExceeded) {
-			t.Errorf("Do = %v, want a deadline", o.Err)
-		}
+		check.Error(t, "Do", s.Do(t.Context(), all[0], timeout).Err, context.DeadlineExceeded)
 		takes = timeout * 2 / 5
 		ask()
 		takes = timeout / 10
 		ask()
 		ask()
-		if got := fmt.Sprint(over.pipelines()); got != "[1 1 2 1 2 1 1 1]" {
-			t.Errorf("pipelines of %s requests, want one, then batches, then one each", got)
-		}
+		const want = "[1 1 2 1 2 1 1 1]" // one, then batches, then one each
+		check.Equal(t, fmt.Sprint(over.pipelines()), want, "requests in each pipeline")
 	})
 }
 

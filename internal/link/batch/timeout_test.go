@@ -2,10 +2,11 @@ package batch
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestLimitEndsWhenItShould: a limit counts whether Done is asked for before it has passed, after
@@ -21,15 +22,10 @@ func TestLimitEndsWhenItShould(t *testing.T) {
 			t.Errorf("Deadline in %v, %t, Err = %v, want in 1s and nil", time.Until(at), ok, never.Err())
 		}
 		<-early.Done()
-		if err := early.Err(); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Err = %v after Done", err)
-		}
+		check.Error(t, "Err after Done", early.Err(), context.DeadlineExceeded)
 		<-late.Done()
-		for _, l := range []*Limited{never, late} {
-			if err := l.Err(); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Err = %v after the limit", err)
-			}
-		}
+		check.Error(t, "Err after the limit", never.Err(), context.DeadlineExceeded)
+		check.Error(t, "Err after the limit, and Done", late.Err(), context.DeadlineExceeded)
 	})
 }
 
@@ -52,8 +48,7 @@ func TestLimitEndsWithItsContext(t *testing.T) {
 		for _, l := range []*Limited{asked, waited} {
 			<-l.Done()
 		}
-		if err := waited.Err(); !errors.Is(err, context.Canceled) || !errors.Is(within.Err(), context.Canceled) {
-			t.Errorf("Err = %v, and %v within, want that it was canceled", err, within.Err())
-		}
+		check.Error(t, "Err", waited.Err(), context.Canceled)
+		check.Error(t, "Err of a context within", within.Err(), context.Canceled)
 	})
 }

@@ -65,14 +65,3 @@ func TestMuteNodes(t *testing.T) {
 		ends(t, closed)
 	}
 }
-
-// TestOneMute: a dial whose context is done leaves no socket open.
-func TestOneMute(t *testing.T) {
-	t.Parallel()
-	url, closed := mute(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := One(ctx, url, Options{Timeout: time.Hour})
-	check.Error(t, "One", err, fault.ErrUnreachable)
-	ends(t, closed)
-}

@@ -249,9 +249,7 @@ func TestEpochsBound(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			epochs.Restore(t.Context(), mine)
 			check.Equal(t, states(nodes, ours), "vvv", "after %v", want)
-			if got := nodes[2].rights[ours].ttl; got != want.Milliseconds() {
-				t.Errorf("the node says that it is bound for %dms, want %v", got, want)
-			}
+			check.Equal(t, nodes[2].rights[ours].ttl, want.Milliseconds(), "the node is bound for")
 		})
 	}
 }
@@ -369,9 +367,7 @@ func TestEpochsHeedTheContext(t *testing.T) {
 			defer cancel()
 			start := time.Now()
 			epochs.Restore(ctx, Right{ours, early})
-			if took := time.Since(start); took != patience {
-				t.Errorf("it took %v, with a context of %v", took, patience)
-			}
+			check.Equal(t, time.Since(start), patience, "with such a context it took")
 		}
 		var all sync.WaitGroup
 		all.Go(func() { restore(time.Minute) })
@@ -400,9 +396,7 @@ func TestRestEndsWhileTheOthersAreAsked(t *testing.T) {
 		epochs.Restore(t.Context(), Right{ours, early})
 		check.Equal(t, states(nodes, ours), "vwvvv", "the nodes are: node 1 has served, and was asked too early")
 		epochs.Restore(t.Context(), Right{ours, early})
-		if got := states(nodes, ours); got != "vvvvv" {
-			t.Errorf("the nodes are %s after the next time, want vvvvv", got)
-		}
+		check.Equal(t, states(nodes, ours), "vvvvv", "the nodes are after the next time")
 	})
 }
 

@@ -83,9 +83,7 @@ func want(t *testing.T, s *server, owners ...string) {
 	for _, owner := range owners {
 		all[owner] = true
 	}
-	if got := s.owners(); !maps.Equal(got, all) {
-		t.Errorf("notes of %v, want %v", got, owners)
-	}
+	check.That(t, maps.Equal(s.owners(), all), "notes of %v, want %v", s.owners(), owners)
 }
 
 // TestBook: what ends within the delay is not written, and what goes together is one request.
