@@ -141,14 +141,14 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 	e.Survey = &survey.Survey{
 		Asker: e.Asker, Conn: c, Quorum: e.Quorum, Prefix: e.Prefix, Timeout: e.RequestTimeout, LiveFor: e.LiveFor(), Now: now, Closing: e.Closing,
 	}
-	e.Acquirer = &acquire.Acquirer{Needs: acquire.Needs{
+	e.Acquirer = &acquire.Acquirer{
 		Asker: e.Asker, Undo: e.Undo, Line: e.Line, Keeper: e.Keeper, Handoffs: &e.handoffs, Habits: &e.habits,
 		Waits: &waitgraph.Graph{Shut: e.Survey.Shut}, Listener: e.Listener, Notes: e.Notes, Presence: e.Presence, Conn: c,
 		Quorum: e.Quorum, Contest: contest, Tries: &e.tries, Restore: e.restoreVotes,
 		Prefix: e.Prefix, Timeout: e.RequestTimeout, Heartbeat: e.Heartbeat, LiveFor: e.LiveFor(), FenceTTL: e.FenceTTL,
 		Now: now, Closing: e.Closing, Enter: e.Enter, Leave: e.Leave, Owner: e.Owner,
 		CheckOpen: e.CheckOpen, Tell: e.tell, Taken: words.Taken, Refusal: words.Refusal, InUse: words.InUse,
-	}}
+	}
 	if e.Journal {
 		e.recorder = newRecorder(e, words.Labels)
 	}

@@ -20,11 +20,8 @@ import (
 	"github.com/redlatch/redlatch/internal/record/presence"
 )
 
-// Acquirer acquires the locks of a client.
-type Acquirer struct{ Needs }
-
-// Needs is what acquiring uses.
-type Needs struct {
+// Acquirer acquires the locks of a client. Its fields are what that uses.
+type Acquirer struct {
 	Asker    *ask.Asker
 	Undo     *lock.Undo
 	Line     *line.Line

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/link/batch"
 )
 
@@ -168,23 +169,10 @@ func (q *Conn) Scan(ctx context.Context, pattern string, each func(key string) e
 	}
 	if len(q.nodes)-len(failed) < q.Majority() {
 		return fmt.Errorf("%d of %d nodes could not be searched: %w",
-			len(failed), len(q.nodes), oneLine(failed))
+			len(failed), len(q.nodes), fault.Join(failed...))
 	}
 	return nil
 }
-
-// oneLine is errors that came together, told on one line.
-type oneLine []error
-
-func (e oneLine) Error() string {
-	all := make([]string, len(e))
-	for i, err := range e {
-		all[i] = err.Error()
-	}
-	return strings.Join(all, "; ")
-}
-
-func (e oneLine) Unwrap() []error { return e }
 
 // Target implements [conn.Conn].
 func (q *Conn) Target() conn.Target { return conn.Target{Addr: strings.Join(q.addresses, ",")} }
