@@ -16,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/conn/conntest"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
 	"github.com/redlatch/redlatch/redlatchgoredis/internal/wrapped"
@@ -194,4 +195,18 @@ func TestNewTakesWhatEmbedsAClient(t *testing.T) {
 	if got := redlatchgoredis.New(wrapped.Around(client)).Target(); !reflect.DeepEqual(got, want) {
 		t.Errorf("Target = %+v, want the client's address alone", got)
 	}
+}
+
+// TestClientsTakeTurns runs the whole protocol over go-redis: line, hand-over, push, tokens.
+func TestClientsTakeTurns(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var clients []*redlatch.Client
+	for range 4 {
+		rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+		c := check.Value(redlatch.New(redlatchgoredis.New(rdb), redlatch.Options{})).OK(t)
+		t.Cleanup(func() { _, _ = c.Close(), rdb.Close() })
+		clients = append(clients, c)
+	}
+	locktest.TakeTurns(t, 25, clients...)
 }
