@@ -257,6 +257,7 @@ func TestTheWordOfForce(t *testing.T) {
 		own := h.begin(t, "b", lock.Terms{TTL: time.Minute})
 		h.Revoked(l.Owner(), "1\t{}")
 		h.Revoked(own.Owner(), "2\t{}")
+		check.Equal(t, h.ends(lock.Lost), "1", "told as lost before any look at the lease")
 		if own.Err() != (lostTest{lock.Loss{Reason: lock.ReasonForced, Note: "2\t{}"}}) {
 			t.Errorf("without a watchdog: Err = %v", own.Err())
 		}
@@ -703,23 +704,16 @@ func TestExtendBeforeASuspend(t *testing.T) {
 	})
 }
 
-// TestHookPanicsInExtend at the loss of the lease: a release after that ends.
-func TestHookPanicsInExtend(t *testing.T) {
+// TestExtendPanics in what observes the connection: a release after that ends.
+func TestExtendPanics(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		l := h.begin(t, "a", minute)
-		looks, now, tell := 0, h.Now, h.Tell
-		h.Now = func() clock.Reading {
-			if looks++; looks >= 3 { // Held, beginExtend, and then Remaining
-				return now().Skewed(2 * time.Minute)
-			}
-			return now()
-		}
-		h.Tell = func(context.Context, *lock.Lock, lock.Event) { panic("hook") }
+		h.server.Now(func(context.Context, string, conn.Call) conn.Result { panic("observer") })
 		func() {
 			defer func() { check.That(t, recover() != nil, "no panic") }()
 			_ = l.Extend(t.Context())
 		}()
-		h.Tell = tell
+		h.server.Now(answers.Yes)
 		ended := make(chan error, 1)
 		go func() { ended <- l.Release(t.Context()) }()
 		time.Sleep(time.Hour)

@@ -414,6 +414,7 @@ func TestDetachOfALeaseThatIsTaken(t *testing.T) {
 		time.Sleep(time.Second)
 		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
 			if h.Revoked(l.owner, ""); h.server.Count("renew") > 1 {
+				time.Sleep(100 * time.Millisecond) // the watchdog asks, too, and may be the first
 				return gone("", "8")(ctx, verb, call)
 			}
 			return answers.Yes(ctx, verb, call)
@@ -665,8 +666,7 @@ func TestRecheckBehindAnOverdueLead(t *testing.T) {
 		inner := h.enters(t.Context(), t, outer, 2)
 		time.Sleep(27 * time.Second) // 45 s, extended at 38 s
 		n := h.server.Count("renew")
-		time.Sleep(6 * time.Second) // 51 s
-		check.That(t, inner.Held(), "inner is not held")
+		time.Sleep(6 * time.Second) // 51 s, when no code has looked at the lease since 38
 		h.server.Now(gone("", "8"))
 		h.Recheck("")
 		time.Sleep(5100 * time.Millisecond)

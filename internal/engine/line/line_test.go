@@ -504,7 +504,7 @@ func TestFirstOfManyBehindAForeignHolder(t *testing.T) {
 		time.Sleep(time.Second)
 		before := s.Count("await")
 		ln.pollAnnounced(p)
-		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		if n := s.Count("await") - before; n < 2 {
 			t.Errorf("%d requests after an announcement, want a poll of two", n)
 		}
