@@ -84,11 +84,9 @@ func (n *Nodes) Wait() {
 	}
 }
 
-// at returns the sender to the node that a request is for, or nil if that is not known.
+// at returns the sender to the node that a request is for, or nil if that is not known. All requests
+// of redlatch name a key.
 func (n *Nodes) at(request conn.Call) *Sender {
-	if len(request.Keys) == 0 {
-		return nil
-	}
 	if addr := n.node(request.Keys[0]); addr != "" {
 		return n.sender(addr)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,11 +68,7 @@ func bundled(call conn.Call) bool { return call.Script.Name == "mutex renews" }
 
 // each answers all calls with the same result.
 func each(calls []conn.Call, r conn.Result) []conn.Result {
-	results := make([]conn.Result, len(calls))
-	for i := range results {
-		results[i] = r
-	}
-	return results
+	return slices.Repeat([]conn.Result{r}, len(calls))
 }
 
 // silent never answers.

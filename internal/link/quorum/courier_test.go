@@ -38,9 +38,7 @@ func (e *echo) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	e.mu.Unlock()
 	if e.silent.Add(-1) >= 0 {
 		<-ctx.Done()
-		for i := range results {
-			results[i] = conn.Result{Err: ctx.Err()}
-		}
+		return slices.Repeat([]conn.Result{{Err: ctx.Err()}}, len(calls))
 	}
 	return results
 }

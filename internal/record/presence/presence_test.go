@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -29,15 +30,12 @@ type server struct {
 }
 
 func (s *server) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := make([]conn.Result, len(calls))
 	select {
 	case <-time.After(s.slow):
 	case <-ctx.Done():
-		for i := range results {
-			results[i].Err = ctx.Err()
-		}
-		return results
+		return slices.Repeat([]conn.Result{{Err: ctx.Err()}}, len(calls))
 	}
+	results := make([]conn.Result, len(calls))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, call := range calls {
