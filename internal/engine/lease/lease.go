@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -264,8 +263,8 @@ func (l *Lease) unlockUntold(events []lock.Event) (own []lock.Event, others []te
 // tellOf tells what happened to the lease, and then to others that share its entry, also after one at
 // which the hook panics.
 func (l *Lease) tellOf(own []lock.Event, others []telling) {
-	for _, t := range slices.Backward(others) {
-		defer t.of.emit(t.what)
+	for i := len(others) - 1; i >= 0; i-- { // not slices.Backward: a defer in it is allocated
+		defer others[i].of.emit(others[i].what)
 	}
 	for _, e := range own {
 		l.emit(e)

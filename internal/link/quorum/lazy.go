@@ -49,8 +49,9 @@ func (l *Lazy) Dial(ctx context.Context) (conn.Conn, error) {
 			l.mu.Unlock()
 			return nil, errClosed
 		case l.up != nil:
-			defer l.mu.Unlock()
-			return l.up, nil
+			up := l.up
+			l.mu.Unlock() // not deferred, which in a loop is allocated
+			return up, nil
 		case l.dialing == nil && l.failed != nil && time.Now().Before(l.again):
 			defer l.mu.Unlock()
 			return nil, l.failed
