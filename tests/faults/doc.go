@@ -7,7 +7,6 @@
 //	clock_linux      the clock of the server is set back by an hour
 //	context          contexts that seem alive after the deadline, or end while a server is silent
 //	countdown_fault  a countdown: lost and late requests, messages and servers
-//	full             the server is out of memory, or its disk is full
 //	leftover         keys that outlive the last place in a lock; newcomers that overtake
 //	outage           waiters that are not told of an outage; connections that die without a reset
 //	renew            extends that come late, or are another's; replicas that are late; releases under a done context

@@ -249,21 +249,6 @@ func TestSizeThatOnlyTheDeadKnow(t *testing.T) {
 	}
 }
 
-// TestEveryKindNewcomerFindsTheLine: when a lease ends without a word while another process is in
-// line, a process that tries then does not get in before it. It finds the line, and wakes it.
-func TestEveryKindNewcomerFindsTheLine(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		all := help.Several(t, s, 3, help.InOrder(help.Sluggish()))
-		held := help.Enter(t, help.LockOf(all[0], kind))
-		name, token := held.Name(), held.Token()
-		next := help.GoEnter(t.Context(), help.LockOf(all[1], kind))
-		locktest.InLine(t, s, name, 1)
-		s.Do("DEL", locktest.StateKey(name), help.InsideKey(name), help.BitsKey(name))
-		check.Refusal(t, "Try while another process is in line", check.ErrorOf(help.LockOf(all[2], kind).Try(t.Context())), redlatch.ErrTaken)
-		help.WantSuccessor(t, s, next, token)
-	})
-}
-
 // TestSlotLeftInAnOutage: no request of a client arrives until its lease on a slot has ended. Its
 // program has released the slot, has given up the acquisition or the Detach, or does not hear of the
 // grant. No holder has vanished, so the slot does not rest. Before, it rested for the quarantine.

@@ -5,7 +5,6 @@
 //
 //	adopt     leases that go on in another process: two that have one, or none
 //	allocs    a lock whose cost in memory grows
-//	bundle    requests that leave together: one that spoils the others
 //	cost      bounds of what a crash or a suspended process costs the others
 //	deadlock  processes and goroutines that wait for each other for ever; others taken for such
 //	endurance  anything that grows in an hour, by a make target of its own
