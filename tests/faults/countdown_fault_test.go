@@ -1,16 +1,13 @@
 package faults
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -18,113 +15,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
-
-// TestCountDownStragglers: a request that reaches Redis when its round is over counts for nothing
-// in the next one.
-func TestCountDownStragglers(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c, late := wire.OpenStraggling(t, s, help.Unhurried())
-	d := c.CountDownLatch("d")
-	arrives := func(want int64) {
-		t.Helper()
-		late.Deliver(t)
-		help.WantCount(t, d, want)
-	}
-	next := func(n int64) {
-		t.Helper()
-		for left, _ := d.Count(t.Context()); left > 0; left-- {
-			help.CountDown(t, d, left-1)
-		}
-		help.SetCount(t, d, n)
-	}
-
-	for _, n := range []int{0, 1} { // of the two requests of which one sets it
-		late.KeepAfter(n, "countdown set")
-		help.SetCount(t, d, 1)
-		help.CountDown(t, d, 0)
-		arrives(0)
-	}
-
-	next(2)
-	late.Keep("countdown down")
-	help.CountDown(t, d, 1)
-	arrives(1)
-	next(5)
-	arrives(5)
-
-	next(1)
-	late.Keep("countdown down")
-	help.CountDownOnce(t, d, "part", 0)
-	next(3)
-	arrives(3)
-	help.CountDownOnce(t, d, "part", 2)
-
-	next(1)
-	help.CountDown(t, d, 0)
-	late.Keep("countdown down")
-	help.CountDown(t, d, 0) // below zero
-	next(4)
-	arrives(4)
-
-	late.Keep("countdown down")
-	help.CountDownOnce(t, d, "again", 3)
-	late.Deliver(t)
-	late.Keep("countdown down")
-	help.CountDownOnce(t, d, "again", 3)
-	late.Deliver(t)
-	next(5)
-	arrives(5) // of the second, which counted for nothing
-
-	late.Keep("countdown delete")
-	check.Nil(t, "Delete", d.Delete(t.Context()))
-	help.SetCount(t, d, 2)
-	arrives(2)
-
-	other := locktest.Open(t, s.URL(), help.Unhurried()).CountDownLatch("d")
-	wait := help.GoAwait(t.Context(), other)
-	locktest.InLine(t, s, "d", 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	late.Keep("countdown wait")
-	mine := help.GoAwait(ctx, d)
-	locktest.InLine(t, s, "d", 2)
-	help.CountDown(t, d, 1)
-	help.CountDown(t, d, 0)
-	for _, w := range []<-chan error{wait, mine} {
-		check.Nil(t, "Await", help.Receive(t, w, "a wait"))
-	}
-	cancel()
-	late.Deliver(t)
-	locktest.InLine(t, s, "d", 0)
-	help.WantCountGone(t, s, other)
-}
-
-// TestCountIsSetLate: a request that sets a count arrives, again, when that count was deleted, has
-// expired, or came to an end that is not remembered any more.
-func TestCountIsSetLate(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c, late := wire.OpenStraggling(t, s, help.Unhurried())
-	for name, end := range map[string]func(d *redlatch.CountDownLatch){
-		"deleted": func(d *redlatch.CountDownLatch) { check.Nil(t, "Delete", d.Delete(t.Context())) },
-		"expired": func(*redlatch.CountDownLatch) { s.Do("PEXPIRE", locktest.StateKey("expired"), "0") },
-		"forgotten": func(d *redlatch.CountDownLatch) {
-			help.CountDown(t, d, 0)
-			s.Do("ZREMRANGEBYRANK", locktest.StateKey("forgotten"), "1", "-1") // as after a thousand others
-		},
-	} {
-		for n := range 2 {
-			d := c.CountDownLatch(name)
-			late.KeepAfter(n, "countdown set")
-			help.SetCount(t, d, 1)
-			end(d)
-			late.Deliver(t)
-			if left, err := d.Count(t.Context()); left != 0 || name != "forgotten" && !errors.Is(err, redlatch.ErrNotSet) {
-				t.Errorf("a count that is %s is %d, %v when the request %d of its set has come late", name, left, err, n)
-			}
-		}
-	}
-}
 
 // TestCountIsSetAndGoneBeforeTheAnswer: the request that set it is sent again when another has deleted
 // the count. It is not set twice, and the caller is told that it is not known.
@@ -194,36 +84,6 @@ func TestCountDownRemembersEnough(t *testing.T) {
 		t.Errorf("calls at zero have made %d members", got)
 	}
 	help.WantExpiry(t, s)
-}
-
-// TestCountDownUnheard: a waiter that hears no message finds the zero at its heartbeat, and soon if
-// it knows that it does not listen.
-func TestCountDownUnheard(t *testing.T) {
-	t.Parallel()
-	s, counter := locktest.Start(t, help.Unhurried())
-	p := wire.StartProxy(t, s)
-	deaf := wire.StartProxy(t, s)
-	mayNot := "redlatch-mute"
-	s.AllowUser(mayNot, append(append([]string{"on", ">" + help.Secret}, access.Rules("redlatch:", false)...), "-publish")...)
-	mute := locktest.Open(t, fmt.Sprintf("redis://%s:%s@%s", mayNot, help.Secret, s.Addr()), help.Unhurried())
-	for what, c := range map[string]struct {
-		waiter, counter *redlatch.Client
-		harm            func()
-	}{
-		"its messages are swallowed":      {openDivided(t, s, p, help.Unhurried()), counter, func() { p.Swallow(wire.Replies) }},
-		"its subscription cannot be made": {openDivided(t, s, deaf, help.Sluggish()), counter, deaf.Stop},
-		"its subscription is killed":      {locktest.Open(t, s.URL(), help.Sluggish()), counter, func() { s.Do("CLIENT", "KILL", "TYPE", "pubsub") }},
-		"the counter may not publish":     {locktest.Open(t, s.URL(), help.Unhurried()), mute, func() {}},
-	} {
-		help.Hearing(t, s, c.waiter)
-		help.SetCount(t, counter.CountDownLatch(what), 1)
-		wait := help.GoAwait(t.Context(), c.waiter.CountDownLatch(what))
-		locktest.InLine(t, s, what, 1)
-		c.harm()
-		help.CountDown(t, c.counter.CountDownLatch(what), 0)
-		help.SetCount(t, counter.CountDownLatch(what), 1) // the next round, which is none of its business
-		check.Nil(t, fmt.Sprintf("Await when %s", what), help.Receive(t, wait, "a wait"))
-	}
 }
 
 // TestCountDownAndItsServer: a server that hangs keeps waiters waiting; one that comes back without

@@ -6,10 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // A request whose connection broke can still reach the server, after the resend over another
@@ -24,13 +22,6 @@ type Straggling struct {
 	script string     // of the request to keep; "" for none
 	after  int        // so many with that script
 	kept   *conn.Call
-}
-
-// OpenStraggling returns a client of whose requests one can be kept back.
-func OpenStraggling(t *testing.T, s *redistest.Server, o redlatch.Options) (*redlatch.Client, *Straggling) {
-	t.Helper()
-	c := &Straggling{Conn: Dial(t, s.Addr())}
-	return Wrap(t, c, o), c
 }
 
 // Keep has the next request that runs this script kept back.
