@@ -7,9 +7,8 @@
 //	clock_linux      the clock of the server is set back by an hour
 //	context          contexts that seem alive after the deadline, or end while a server is silent
 //	countdown_fault  a countdown: lost and late requests, messages and servers
-//	leftover         keys that outlive the last place in a lock; newcomers that overtake
-//	outage           waiters that are not told of an outage; connections that die without a reset
-//	renew            extends that come late, or are another's; replicas that are late; releases under a done context
+//	outage           waiters that are not told of an outage; slots that rest after one; connections that die without a reset
+//	renew            extends that come late; replicas that are late; releases under a done context
 //	server           a server that hangs, has an older copy, or refuses; keys that are no lock
 //	straggler        requests that arrive when all is over; a late clean-up that undoes too much
 //	subscription     messages that are lost, and a server without publish/subscribe

@@ -237,3 +237,67 @@ func TestFrozenServerSeesNoStorm(t *testing.T) {
 		})
 	}
 }
+
+// TestSlotLeftInAnOutage: no request of a client arrives until its lease on a slot has ended. Its
+// program has released the slot, has given up the acquisition or the Detach, or does not hear of the
+// grant. No holder has vanished, so the slot does not rest. Before, it rested for the quarantine.
+func TestSlotLeftInAnOutage(t *testing.T) {
+	t.Parallel()
+	type acquire = func(context.Context) (*redlatch.Slot, error)
+	givesUp := func(t *testing.T, what string, link *wire.Lossy, call func(ctx context.Context) error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		check.Error(t, what, call(ctx), redlatch.ErrUnreachable)
+		link.Harm(wire.Unsent, wire.Every)
+	}
+	for name, leave := range map[string]func(*testing.T, *redlatch.SlotPool, *wire.Lossy, acquire) acquire{
+		"released": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy, _ acquire) acquire {
+			slot := check.Value(pool.TryAcquire(t.Context())).OK(t)
+			link.Harm(wire.Unsent, wire.Every)
+			check.Error(t, "Release", slot.Release(t.Context()), redlatch.ErrUnreachable)
+			return pool.TryAcquire
+		},
+		"undone": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy, _ acquire) acquire {
+			link.Harm(wire.Unheard, wire.First)
+			givesUp(t, "TryAcquire", link, func(ctx context.Context) error { return check.ErrorOf(pool.TryAcquire(ctx)) })
+			return pool.TryAcquire
+		},
+		"detached": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy, _ acquire) acquire {
+			link.Harm(wire.Unheard, wire.First) // so that it gets another owner
+			slot := check.Value(pool.TryAcquire(t.Context())).OK(t)
+			link.Harm(wire.Unheard, wire.Second) // after an extend
+			givesUp(t, "Detach", link, func(ctx context.Context) error { return check.ErrorOf(slot.Detach(ctx)) })
+			return pool.TryAcquire
+		},
+		"unheard": func(t *testing.T, pool *redlatch.SlotPool, link *wire.Lossy, first acquire) acquire {
+			slot, got := check.Value(first(t.Context())).OK(t), make(chan *redlatch.Slot, 1)
+			go func() { got <- check.Value(pool.Acquire(t.Context())).OK(t) }()
+			time.Sleep(time.Second)
+			link.Mute(true)
+			link.Harm(wire.Unsent, wire.Every)
+			locktest.Release(t, slot.Lease)
+			return func(context.Context) (*redlatch.Slot, error) {
+				select {
+				case slot := <-got:
+					return slot, nil
+				default:
+					return nil, redlatch.ErrTaken
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				link, o := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}, redlatch.SlotOptions{Quarantine: time.Hour}
+				pool := wire.Wrap(t, link, redlatch.Options{}).SlotPool("p", 1, o)
+				acquire := leave(t, pool, link, s.Client(t, redlatch.Options{}).SlotPool("p", 1, o).TryAcquire)
+				time.Sleep(2 * time.Minute)
+				link.Mute(false)
+				link.Harm(wire.Unsent, wire.None)
+				time.Sleep(10 * time.Second)
+				locktest.Release(t, check.Value(acquire(t.Context())).OK(t).Lease)
+			})
+		})
+	}
+}

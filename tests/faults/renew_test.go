@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,33 +67,6 @@ func TestEnsure(t *testing.T) {
 			t.Errorf("Ensure of a lock that is gone = %v, want a LostError", err)
 		}
 	})
-}
-
-// TestExtendOfAnothersLock: the old owner's calls must not touch the new owner's lock (go-redislock
-// extends it; two goroutines on one redsync.Mutex release it).
-func TestExtendOfAnothersLock(t *testing.T) {
-	t.Parallel()
-	for _, call := range []string{"Extend", "Release"} {
-		t.Run(call, func(t *testing.T) {
-			t.Parallel()
-			s, a, b := locktest.StartTwo(t, help.Sluggish())
-			old := locktest.Lock(t, a.Mutex("a"))
-			s.Do("DEL", locktest.StateKey("a"))
-			next := locktest.Lock(t, b.Mutex("a"))
-			s.Do("PEXPIRE", locktest.StateKey("a"), "60000")
-			do := map[string]func(context.Context) error{"Extend": old.Extend, "Release": old.Release}[call]
-			if err := do(t.Context()); !errors.As(err, new(*redlatch.LostError)) {
-				t.Errorf("%s = %v, want a LostError", call, err)
-			}
-			if got := s.Do("GET", locktest.StateKey("a")); got != next.Owner() {
-				t.Errorf("the lock is held by %q after %s, want %q", got, call, next.Owner())
-			}
-			if left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); err != nil || left > 60000 {
-				t.Errorf("PTTL = %d, %v after %s: the old owner extended the new one's lock", left, err, call)
-			}
-			locktest.Release(t, next)
-		})
-	}
 }
 
 // late is a connection on which answers come late until the server is well, and those of replicas have a
