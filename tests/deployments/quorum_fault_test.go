@@ -18,7 +18,6 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
@@ -115,44 +114,6 @@ func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 			}
 			locktest.Release(t, l)
 		}
-	})
-}
-
-// TestQuorumStaleNode: a node comes back with old data, as from a snapshot. It does not vote at
-// once, and its numbers do not come back; also when another forgets everything at the same time,
-// and with it the last token.
-func TestQuorumStaleNode(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	nodes[0].Stop()
-	nodes[0] = redistest.Start(t, "--dbfilename", "dump.rdb")
-	c := help.OpenQuorum(t, nodes, help.Hasty(help.QuorumTTL))
-	help.Turn(t, c.Mutex("a"))
-	nodes[0].Do("SAVE") // and nothing later is saved
-	var last int64
-	for range 10 {
-		last = help.Turn(t, c.Mutex("a"))
-	}
-	nodes[0].Restart()
-	check.Must(t, nodes[0].Do("GET", help.FenceKey("a")) != "", "the node has no old data, which this test is about")
-	nodes[1].Kill()
-	check.Error(t, "TryLock with one node that knows and one that may have forgotten", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrUnreachable)
-	// Both are asked what they know: all others have to answer, since no majority of them votes.
-	// The third may have missed the last ones.
-	nodes[1].Restart()
-	nodes[2].Do("HSET", "{redlatch:mutex}:epoch", "high", "1")
-	nodes[2].Do("SET", help.FenceKey("a"), "1")
-	locktest.Eventually(t, "they vote again", func() bool {
-		l, err := c.Mutex("a").TryLock(t.Context())
-		if err != nil {
-			return false
-		}
-		token := l.Token()
-		_ = l.Release(t.Context())
-		if token > 0 && token <= last { // 0 if a busy machine has lost it by now
-			t.Errorf("token %d after %d, want more", token, last)
-		}
-		return token > 0
 	})
 }
 

@@ -187,46 +187,6 @@ func TestNameOfWhichOnlyTheDeadWait(t *testing.T) {
 	})
 }
 
-// TestTakeByForceMeetsMishaps: whatever happens to its requests, two never hold at the end, no lock
-// stays behind, and a holder that was not named keeps its lock.
-func TestTakeByForceMeetsMishaps(t *testing.T) {
-	t.Parallel()
-	rs := trial.NewCourse(t, 1).At(t)
-	mutex := trial.Subjects()[0]
-	fourth := wire.Hits{Name: "fourth", Hit: func(n int) bool { return n == 3 }} // the first that takes; before it are three that look
-	fromFourth := wire.Hits{Name: "all from the fourth", Hit: func(n int) bool { return n >= 3 }}
-	for _, m := range []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.Straggles, wire.ReadOnly, wire.DiskFull} {
-		for _, h := range []wire.Hits{wire.First, wire.Second, wire.Third, fourth, fromFourth, wire.Every} {
-			for _, named := range []bool{true, false} {
-				rs.Run(1, func(r *trial.Trial) {
-					l, err := r.Far.Mutex(r.Name).TryLock(locktest.Within(r, locktest.Patience))
-					check.Must(r, err == nil, "TryLock = %v, want a lease", err)
-					r.Token = l.Token()
-					var o redlatch.ForceOptions
-					if named {
-						o.Owner = l.Owner()
-					}
-					r.Harm(m, h)
-					taken, err := r.Near.Mutex(r.Name).TakeByForce(locktest.Within(r, locktest.Patience), o)
-					r.Heal()
-					r.WantUnknown("TakeByForce", err, m)
-					if err == nil {
-						got := trial.Claim{Leases: []*redlatch.Lease{taken}, Release: taken.Release}
-						r.WantNewer(got)
-						r.WantAlone(mutex, got)
-						help.InsistRelease(r, taken)
-					}
-					if err := l.Release(t.Context()); err != nil && !errors.Is(err, redlatch.ErrNotHeld) {
-						r.Errorf("Release by the first holder = %v, want nil or ErrNotHeld", err)
-					}
-					r.WantFree(mutex, false)
-				}, m.Name, h.Name, strings.Repeat("named", map[bool]int{true: 1}[named]))
-			}
-		}
-	}
-	rs.Wait()
-}
-
 // TestCloseWhileALockIsTakenByForce: each answer takes nearly as long as it may, and Close does not
 // wait for one after the other.
 func TestCloseWhileALockIsTakenByForce(t *testing.T) {

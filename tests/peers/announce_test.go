@@ -9,19 +9,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/compat"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/memory"
-	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // shared is a lock of redlatch that another library has, too.
@@ -155,53 +151,6 @@ func TestRelayIsApartForEachAnnouncement(t *testing.T) {
 	locktest.Release(t, help.Await(t, result))
 }
 
-// TestAnnouncementIsHeard: a message makes the first in line ask at once. By itself it asks 50 to
-// 150 ms after it asked last.
-func TestAnnouncementIsHeard(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		ours, other := &wire.Counting{Conn: s.Conn()}, s.Conn()
-		m := check.Value(compat.Spring(wire.Wrap(t, ours, unprefixed()), "registry", "a")).OK(t)
-		o := m.Options()
-		o.StrictOrder = redlatch.On // so that each goroutine has its own place in line
-		m = m.With(o)
-		channel, script := o.Announce.Channel, conn.NewScript("other", "return redis.call(unpack(ARGV))")
-		do := func(command ...string) {
-			t.Helper()
-			if r := other.Eval(t.Context(), conn.Call{Script: script, Args: command})[0]; r.Err != nil {
-				t.Fatalf("%q: %v", command, r.Err)
-			}
-		}
-		do("SET", m.Key(), "x", "PX", "3600000")
-		result := help.GoLock(t.Context(), m)
-		time.Sleep(time.Second) // it listens
-		for round := range 15 {
-			before, began := ours.Count("mutex await"), time.Now()
-			for ours.Count("mutex await") == before {
-				time.Sleep(time.Millisecond)
-			}
-			if took := time.Since(began); took > 151*time.Millisecond {
-				t.Errorf("it asked by itself after %v, want 150 ms at most", took)
-			}
-			ctx, giveUp := context.WithCancel(t.Context())
-			if round%2 == 1 { // another goroutine comes, which is not the first
-				help.GoLock(ctx, m)
-				synctest.Wait()
-			}
-			before = ours.Count("mutex await")
-			do("PUBLISH", channel, "anything")
-			synctest.Wait() // no time has passed
-			if n := ours.Count("mutex await"); n != before+1 {
-				t.Errorf("in round %d it asked %d times when it was told, want once", round, n-before)
-			}
-			giveUp()
-		}
-		do("DEL", m.Key())
-		do("PUBLISH", channel, m.Key())
-		locktest.Release(t, help.Await(t, result))
-	})
-}
-
 // fencedRedisson is a client of Redisson that has an RFencedLock.
 func fencedRedisson(t *testing.T, s *redistest.Server, name string) *redisson {
 	r := newRedisson(goRedis(t, s), name, "1", help.Lasting)
@@ -236,40 +185,6 @@ func TestTokensOfFencedLockAreInOneOrder(t *testing.T) {
 				locktest.Release(t, lease)
 			}
 			check.That(t, s.Do("EXISTS", "{"+name+"}:fence", name+":fence") == "0", "there is a fence of redlatch beside the counter")
-		})
-	}
-}
-
-// TestFencedLockIsGrantedInOneOrder: also by a process that was not told in which key the tokens are
-// counted, as one that releases by force, or adopts a lease.
-func TestFencedLockIsGrantedInOneOrder(t *testing.T) {
-	t.Parallel()
-	for name, act := range map[string]func(t *testing.T, c *redlatch.Client, lease *redlatch.Lease){
-		"forced release": func(t *testing.T, c *redlatch.Client, _ *redlatch.Lease) {
-			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
-		},
-		"adopted lease": func(t *testing.T, c *redlatch.Client, lease *redlatch.Lease) {
-			locktest.Release(t, help.Adopt(t, c, help.Detach(t, lease)))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			fenced := func() *redlatch.ReentrantMutex {
-				return check.Value(compat.RedissonFenced(locktest.Open(t, s.URL(), unprefixed()), "a")).OK(t)
-			}
-			lease, waiter := lockShared(t, fenced()), fenced()
-			waits := help.GoAcquire(func() (*redlatch.Lease, error) { return waiter.Lock(t.Context()) })
-			awaitLine(t, s, "a", 1)
-			act(t, locktest.Open(t, s.URL(), unprefixed()), lease)
-			next := help.Await(t, waits)
-			nested := check.Value(waiter.Lock(next.Context())).OK(t)
-			check.That(t, next.Token() > lease.Token() && nested.Token() == next.Token(), "the waiter has %d, and within it %d", next.Token(), nested.Token())
-			token := next.Token()
-			locktest.Release(t, nested)
-			locktest.Release(t, next)
-			theirs := fencedRedisson(t, s, "a").takeToken(t)
-			check.That(t, theirs > token, "Redisson has %d after %d", theirs, token)
 		})
 	}
 }

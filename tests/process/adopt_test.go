@@ -80,39 +80,6 @@ func wantDetached(t *testing.T, l *redlatch.Lease) {
 	check.Error(t, "a second Detach", check.ErrorOf(l.Detach(t.Context())), redlatch.ErrDetached)
 }
 
-// TestAdoptWhoseRequestIsLost: a request that is sent again means one, and a copy that arrives late
-// means nothing.
-func TestAdoptWhoseRequestIsLost(t *testing.T) {
-	t.Parallel()
-	c := trial.NewCourse(t, 1)
-	for i, kind := range kindtest.Kinds() {
-		for _, m := range []wire.Mishap{wire.Unheard, wire.Unsent, wire.Overtaken, wire.Straggles} {
-			for _, h := range []wire.Hits{wire.First, wire.FirstTwo} {
-				what := kind + ", " + m.Name + ", " + h.Name
-				o := trial.Losing()
-				o.RequestTimeout = locktest.Patience // these mishaps take no time, and a busy machine some
-				client, links := c.Client(t, o)
-				held := help.Enter(t, help.LockOf(c.Far, i))
-				token := held.Token()
-				text := help.Detach(t, held)
-				text = help.Detach(t, help.Adopt(t, client, text)) // the scripts are known now
-				links[0].Harm(m, h)
-				l, err := client.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{})
-				if err != nil {
-					t.Errorf("%s: Adopt = %v, want a lease", what, err)
-					links[0].Harm(m, wire.None)
-				} else {
-					check.That(t, l.Token() == token, "%s: token %d, want %d", what, l.Token(), token)
-					links[0].Harm(m, wire.None)
-					locktest.Release(t, l)
-				}
-				help.WantNothingLeft(t, c.Nodes[0], kind)
-				_ = client.Close()
-			}
-		}
-	}
-}
-
 // detached returns the text of a lease on a lock of a kind, whose name is that of the kind. A job has no
 // line, and a reader is one of several.
 func detached(t *testing.T, c *redlatch.Client, kind string) (text string) {

@@ -151,42 +151,6 @@ func TestCrashedWaiterInAClusterCostsNothing(t *testing.T) {
 	locktest.Release(t, held)
 }
 
-// TestSuspendedWaiterCostsItsHorizon has the first in line be granted without being able to use it:
-// its connection is open, so publishing to it succeeds, and it never acts.
-func TestSuspendedWaiterCostsItsHorizon(t *testing.T) {
-	t.Parallel()
-	const heartbeat = 300 * time.Millisecond
-	s := redistest.Start(t)
-	o := help.InOrder(help.Sluggish())
-	o.Heartbeat = heartbeat // the next in line looks as often
-	c := locktest.Open(t, s.URL(), o)
-	held := locktest.Lock(t, c.Mutex("a"))
-	stuck := worker.Start(t, worker.Job{URL: s.URL(), Name: "a", TTL: help.Lasting, Heartbeat: heartbeat})
-	stuck.Waits(s, "a")
-	result := help.GoLock(t.Context(), c.Mutex("a"))
-	locktest.InLine(t, s, "a", 2)
-	stuck.Suspend()
-	locktest.Release(t, held)
-	// The time for which it is believed alive may be over by the time we look, but not its TTL of an hour.
-	if owner := s.Do("GET", locktest.StateKey("a")); strings.Contains(owner, stuck.Client) {
-		if left, _ := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); time.Duration(left)*time.Millisecond > 3*heartbeat {
-			t.Errorf("granted for %d ms to a client that is believed alive for %v at most", left, 3*heartbeat)
-		}
-	}
-	l := help.Await(t, result)
-	token := l.Token()
-	if err := l.Extend(t.Context()); err != nil { // what was granted lasts as long as the client is believed alive, and this machine may be busy
-		t.Fatalf("Extend = %v", err)
-	}
-
-	stuck.Resume()
-	locktest.InLine(t, s, "a", 1) // it does not believe in that grant, but stands in line again
-	locktest.Release(t, l)
-	if got := stuck.Next(); !got.Held || got.Token <= token {
-		t.Errorf("the worker reports %+v, want it to hold the lock with a token above %d", got, token)
-	}
-}
-
 // TestWaiterBelievedDeadIsPassedOver: one that is out of reach costs nothing once that is known,
 // and has its old place when it is back.
 func TestWaiterBelievedDeadIsPassedOver(t *testing.T) {
