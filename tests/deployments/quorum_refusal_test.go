@@ -9,57 +9,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/protocol/access"
-	"github.com/redlatch/redlatch/internal/protocol/keys"
-	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchrueidis"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
-
-// TestPlaceWithoutTheRightToExpire: a client whose user may not run PEXPIRE asks for a place in line, and
-// dies. Its ticket does not stay for ever, on one server or at a node of a quorum.
-func TestPlaceWithoutTheRightToExpire(t *testing.T) {
-	t.Parallel()
-	set := check.Value(keys.Of("redlatch:", "a")).OK(t)
-	voting := set
-	voting.Epoch = keys.Epoch("redlatch:", script.Mutex.Name)
-	ticket := script.Ticket{Anyway: true, Kind: script.Mutex.Name, Address: "grants", TTL: time.Hour, Owner: "rl-x-1"}.String()
-	rights := slices.DeleteFunc(access.Rules("redlatch:", false), func(rule string) bool { return rule == "+pexpire" })
-	for call, nodes := range map[*conn.Call][]*redistest.Server{
-		new(script.Mutex.Acquire(set, script.Request{
-			Owner: "rl-x-1", TTL: time.Hour, FenceTTL: time.Hour, Ticket: ticket, Address: "grants", LiveFor: time.Minute,
-		})): {redistest.Start(t)},
-		new(script.Mutex.Quorum().Vote(voting, script.Ballot{
-			Owner: "rl-x-1", TTL: time.Hour, FenceTTL: time.Hour, Bound: time.Hour, Ticket: ticket, Address: "grants", LiveFor: time.Minute,
-		})): help.StartNodes(t, 3),
-	} {
-		holder := help.OpenQuorum
-		if len(nodes) == 1 {
-			holder = func(t testing.TB, nodes []*redistest.Server, o redlatch.Options) *redlatch.Client {
-				return locktest.Open(t, nodes[0].URL(), o)
-			}
-		}
-		held, node := locktest.Lock(t, holder(t, nodes, help.Brisk(help.Lasting)).Mutex("a")), nodes[0]
-		locktest.Eventually(t, "the owner at the node", func() bool { return help.InsideAt(nodes[:1], "a", held.Owner()) == 1 })
-		node.AllowUser("hasty", append([]string{"on", ">" + help.Secret}, rights...)...)
-		over := check.Value(redlatchrueidis.Open(check.Value(rueidis.ParseURL("redis://hasty:" + help.Secret + "@" + node.Addr())).OK(t))).OK(t)
-		r := over.Eval(locktest.Within(t, locktest.Patience), *call)[0]
-		check.That(t, r.Err != nil && strings.HasPrefix(r.Err.Error(), "NOPERM"), "a place in line: %+v, %v, want NOPERM", r.Reply, r.Err)
-		for key := range strings.FieldsSeq(help.Forever(node)) {
-			check.That(t, strings.HasSuffix(key, ":epoch"), "%s never expires", key)
-		}
-		check.OK(t, "Close", over.Close())
-		locktest.Release(t, held)
-	}
-}
 
 // TestQuorumWaitEndsInARound: the time to wait is over while a round is under way. The nodes had no
 // time to answer it, and that is no silence; what the round before came to stands.

@@ -4,7 +4,6 @@
 // # Which file is about which hazard
 //
 //	callbacks        code of the program that the library calls panics, or takes long
-//	clock_linux      the clock of the server is set back by an hour
 //	context          contexts that seem alive after the deadline, or end while a server is silent
 //	countdown_fault  a countdown: lost and late requests, messages and servers
 //	outage           waiters that are not told of an outage; slots that rest after one; connections that die without a reset

@@ -340,23 +340,6 @@ func lessens(t *testing.T, nodes []*redistest.Server, url string, commands []str
 	}
 }
 
-// TestRecordsOfAUserWhoMayNotLetKeysExpire: what is noted for people alone does not stay for ever either.
-func TestRecordsOfAUserWhoMayNotLetKeysExpire(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	s.AllowUser("guest", slices.Concat([]string{"on", ">" + help.Secret}, access.Rules("redlatch:", false), []string{"-pexpire"})...)
-	trouble, o := make(chan error, 16), help.Unhurried()
-	o.Journal.Trouble = func(err error) { trouble <- err }
-	m := locktest.Open(t, "redis://guest:"+help.Secret+"@"+s.Addr(), o).Mutex("a")
-	l := check.Value(m.Lock(redlatch.WithLabels(t.Context(), map[string]string{"a": "b"}))).OK(t)
-	locktest.Eventually(t, "a note", func() bool { return help.CommandCalls(s, "hset") > 0 })
-	help.WantExpiry(t, s)
-	s.Do("DEL", locktest.StateKey("a"))
-	check.Error(t, "Extend", l.Extend(t.Context()), redlatch.ErrNotHeld)
-	help.Receive(t, trouble, "the journal's error")
-	help.WantExpiry(t, s)
-}
-
 // TestNameThatIsNoLockAnyMore: a program puts something else under the name of a lock while a waiter is
 // in line, with the line and without it. The waiter is refused as a newcomer is.
 func TestNameThatIsNoLockAnyMore(t *testing.T) {

@@ -52,28 +52,6 @@ func TestTextAfterALateCopy(t *testing.T) {
 	})
 }
 
-// TestTextAfterTwoLateCopies: the acquisition of a detached lease was sent twice, and so was the request
-// that gave the lease another owner. Late copies of both do for the first owner what they did before, and
-// the text is used up all the same.
-func TestTextAfterTwoLateCopies(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		acquisition := &wire.Straggling{Conn: s.Conn()}
-		rename := &wire.Straggling{Conn: acquisition}
-		c := wire.Wrap(t, rename, help.Brisk(help.Lasting))
-		other := s.Client(t, help.Brisk(help.Lasting))
-		l := kindtest.Locks(c, "a")[kind]
-		acquisition.Keep(l.Kind + " acquire")
-		rename.Keep(l.Kind + " adopt")
-		text := help.Detach(t, check.Value(l.Try(t.Context())).OK(t))
-		locktest.Release(t, help.Adopt(t, other, text))
-		time.Sleep(10 * time.Second) // the clean-up is done
-		locktest.Release(t, check.Value(kindtest.Locks(other, "a")[kind].Acquire(t.Context())).OK(t))
-		acquisition.Deliver(t)
-		rename.Deliver(t)
-		help.WantOver(t, other, text)
-	})
-}
-
 // TestDetachWhoseOwnerIsUnknown: the lease gets another owner before it is detached, since its
 // acquisition was sent twice, and that request gets no answer. The lease ends, and is free soon,
 // whichever owner it has.

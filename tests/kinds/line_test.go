@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -138,36 +137,5 @@ func TestEveryKindFullLine(t *testing.T) {
 			check.Nil(t, "a wait in line", <-results)
 		}
 		help.WantNothingLeft(t, s, held.Name())
-	})
-}
-
-// TestRestoredLineMayBeFull: waiters that had a place get it back when the server has lost the
-// line, though they ask one after the other and others wait by then.
-func TestRestoredLineMayBeFull(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		const most = 3
-		bounded, others := s.Client(t, crowded(help.Attentive(), most)), s.Client(t, help.InOrder(help.Attentive()))
-		held := help.Enter(t, help.LockOf(others, kind))
-		name := held.Name()
-		var waiting []<-chan help.Outcome
-		for i := range most {
-			waiting = append(waiting, help.GoEnter(t.Context(), help.LockOf(bounded, kind)))
-			locktest.InLine(t, s, name, i+1)
-		}
-		lost := locktest.Line(s, name)
-		s.Do("DEL", help.QueueKey(name))
-		for range 2 * most {
-			waiting = append(waiting, help.GoEnter(t.Context(), help.LockOf(others, kind)))
-		}
-		locktest.Eventually(t, "all are in line, by new names", func() bool {
-			return len(locktest.Line(s, name)) == 3*most && !slices.Contains(locktest.Line(s, name), lost[0])
-		})
-		locktest.Release(t, held)
-		help.Together(len(waiting), func(i int) {
-			got := <-waiting[i]
-			if check.Nil(t, "a wait", got.Err); got.Err == nil {
-				check.Nil(t, "Release", got.Lease.Release(context.Background()))
-			}
-		})
 	})
 }

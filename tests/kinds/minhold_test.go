@@ -14,8 +14,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
-	"github.com/redlatch/redlatch/tests/internal/trial"
-	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // longHold is a minimal hold that ends with no test.
@@ -38,25 +36,6 @@ func eachShutKind(t *testing.T, test func(t *testing.T, s *redistest.Server, kin
 			t.Parallel()
 			test(t, redistest.Start(t), i)
 		})
-	}
-}
-
-// wantShut checks that a lock is shut for nearly d, counted from the token's time by the server's
-// clock, and that nobody gets in.
-func wantShut(t *testing.T, c *redlatch.Client, l kindtest.Lock, token int64, d time.Duration) {
-	t.Helper()
-	info, err := c.Inspect(t.Context(), l.Name)
-	if err != nil || len(info.Holders) != 1 || !info.Holders[0].Resting || info.Holders[0].Foreign || info.Kind != l.Kind {
-		t.Fatalf("Inspect = %+v, %v, want a %s that is at rest", info, err, l.Kind)
-	}
-	left := info.Holders[0].Remaining
-	if left > d+2*time.Millisecond || left < d-time.Hour || info.Remaining != left {
-		t.Errorf("it is shut for another %v, all in all %v, want a little less than %v", left, info.Remaining, d)
-	}
-	check.That(t, info.Holders[0].Token == token && info.Holders[0].Client != "", "holder %+v, want the one with the token %d", info.Holders[0], token)
-	check.Error(t, "a try", check.ErrorOf(l.Try(t.Context())), redlatch.ErrTaken)
-	if l.Kind == "election" {
-		check.Error(t, "Leader", check.ErrorOf(c.Election(l.Name).Leader(t.Context())), redlatch.ErrNotHeld)
 	}
 }
 
@@ -88,33 +67,6 @@ func TestEveryKindOpensInTime(t *testing.T) {
 			t.Errorf("%d requests, want one for each release and a few for each waiter", n)
 		}
 		help.WantNothingLeft(t, s, name)
-	})
-}
-
-// TestEveryKindLostReleasesLeaveItShut: a release that is sent twice, or again in the background,
-// leaves it shut as one does.
-func TestEveryKindLostReleasesLeaveItShut(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
-		if kindtest.Kinds()[kind] == "slotpool" {
-			return
-		}
-		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
-		c, other := wire.Wrap(t, link, holding(trial.Losing(), longHold)), s.Client(t, help.Sluggish())
-		for _, m := range []wire.Mishap{wire.Unheard, wire.Unsent} {
-			for _, h := range []wire.Hits{wire.First, wire.Every} {
-				name := m.Name + " " + h.Name
-				held := help.Enter(t, kindtest.Of(c, kindtest.Kinds()[kind], name))
-				token := held.Token()
-				link.Harm(m, h)
-				err := held.Release(t.Context())
-				unknown := h.Name == wire.Every.Name // Release gives up, and the background goes on
-				check.That(t, errors.Is(err, redlatch.ErrUnreachable) == unknown, "%s: Release = %v, want ErrUnreachable only if no answer came", name, err)
-				link.Harm(m, wire.None)
-				time.Sleep(10 * time.Second)
-				check.That(t, !unknown || link.Requests() > 1, "%s: the background asks %d times, want until Redis has said three times that it is not inside", name, link.Requests())
-				wantShut(t, other, kindtest.Of(other, kindtest.Kinds()[kind], name), token, longHold)
-			}
-		}
 	})
 }
 

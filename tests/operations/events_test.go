@@ -20,22 +20,6 @@ import (
 // Counters are made of events: attempts under way, leases held. They drift for ever if an end is
 // told twice, or not at all.
 
-// panicsAt is the key of a context for the type of event at which [panicAsAsked] panics.
-type panicsAt struct{}
-
-// panicAsAsked is a hook.
-func panicAsAsked(ctx context.Context, e redlatch.Event) {
-	if ctx.Value(panicsAt{}) == e.Type {
-		panic("hook")
-	}
-}
-
-// ofCaller are the types of events that are told on the goroutine of the caller, where a panic can
-// be recovered.
-var ofCaller = []redlatch.EventType{
-	redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted, redlatch.EventFailed, redlatch.EventReleased,
-}
-
 // TestReleaseIsToldOnce: a release gets no answer, and is repeated by the caller and in the
 // background. The lease ended once, at the first of them.
 func TestReleaseIsToldOnce(t *testing.T) {
@@ -59,91 +43,6 @@ func TestReleaseIsToldOnce(t *testing.T) {
 		_ = c.Close()
 		seen.WantEnds(t)
 	})
-}
-
-// TestMultiTellsEveryName: the request for all names at once gets no answer, or finds one of them
-// taken, or is granted and cannot be used. Each name's attempt ends all the same.
-func TestMultiTellsEveryName(t *testing.T) {
-	t.Parallel()
-	names := []string{"a", "b", "c"}
-	for how, does := range map[string]struct {
-		granted int
-		outcome redlatch.Outcome
-		lock    func(ctx context.Context, s *memory.Server, m *redlatch.MultiMutex, link *wire.Lossy) error
-	}{
-		"free": {3, "", func(ctx context.Context, _ *memory.Server, m *redlatch.MultiMutex, _ *wire.Lossy) error {
-			l, err := m.TryLock(ctx)
-			if err == nil {
-				err = l.Release(ctx)
-			}
-			return err
-		}},
-		"no answer": {0, redlatch.OutcomeUnreachable, func(ctx context.Context, _ *memory.Server, m *redlatch.MultiMutex, link *wire.Lossy) error {
-			link.Harm(wire.Unsent, wire.Every)
-			return check.ErrorOf(m.TryLock(ctx))
-		}},
-		"one is taken": {1, redlatch.OutcomeTaken, func(ctx context.Context, s *memory.Server, m *redlatch.MultiMutex, _ *wire.Lossy) error {
-			s.Do("SET", locktest.StateKey("b"), "somebody", "PX", "3600000")
-			return check.ErrorOf(m.TryLock(ctx))
-		}},
-		"the context ends": {0, redlatch.OutcomeCanceled, func(ctx context.Context, _ *memory.Server, m *redlatch.MultiMutex, link *wire.Lossy) error {
-			ctx, link.Cancel = context.WithCancel(ctx)
-			link.Harm(wire.Mishap{Runs: true, Answers: true, Cancels: true}, wire.Every)
-			return check.ErrorOf(m.Lock(ctx))
-		}},
-	} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *memory.Server) {
-				o, seen := help.Watched(trial.Losing())
-				link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
-				c := wire.Wrap(t, link, o)
-				err := does.lock(t.Context(), s, c.MultiMutex(names...), link)
-				check.That(t, (err == nil) == (does.granted == len(names)), "it returned %v", err)
-				check.Equal(t, seen.Count(redlatch.EventAttempt), len(names), "attempts")
-				check.Equal(t, seen.Count(redlatch.EventGranted), does.granted, "granted")
-				for _, name := range names {
-					for _, e := range seen.Of(redlatch.EventFailed, name) {
-						check.That(t, e.Outcome == does.outcome, "%s failed as %s, with %v, want %s", name, e.Outcome, e.Err, does.outcome)
-					}
-				}
-				link.Harm(wire.Mishap{}, wire.None)
-				_ = c.Close()
-				seen.WantEnds(t)
-			})
-		})
-	}
-}
-
-// TestHookThatPanicsIsToldTheEnd: what a hook was told of ends, also if the hook panics then.
-func TestHookThatPanicsIsToldTheEnd(t *testing.T) {
-	t.Parallel()
-	for _, at := range ofCaller {
-		t.Run(string(at), func(t *testing.T) {
-			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *memory.Server) {
-				o, seen := trial.Losing(), new(help.Events)
-				o.Hook = redlatch.JoinHooks(panicAsAsked, seen.Hook)
-				c := s.Client(t, o)
-				acquire := c.Mutex("a").Lock
-				switch at {
-				case redlatch.EventFailed:
-					acquire = c.Mutex("a").TryLock
-					fallthrough
-				case redlatch.EventWait:
-					locktest.Lock(t, s.Client(t, trial.Losing()).Mutex("a"))
-				}
-				cause := help.Recovered(func() {
-					if l, err := acquire(context.WithValue(t.Context(), panicsAt{}, at)); err == nil {
-						_ = l.Release(t.Context())
-					}
-				})
-				check.That(t, cause == "hook", "it panicked with %v, want hook", cause)
-				_ = c.Close()
-				seen.WantEnds(t)
-			})
-		})
-	}
 }
 
 // TestRefusedAcquisitionTellsNothing: no request is sent, so there is no attempt.
