@@ -32,9 +32,7 @@ func TestCrashedWaiterOfAFreeLockCostsNothing(t *testing.T) {
 					help.Enter(t, kindtest.Locks(holder, way)[kind])
 					c, process := wire.StartMortal(t, s, help.Lasts(help.Lasting))
 					waiter := kindtest.Locks(c, way)[kind]
-					process.Die(t, s, c, help.GoEnter(context.Background(), waiter), func() (string, bool) {
-						return help.OneMore(locktest.Line(s, waiter.Name), 0)
-					})
+					process.Die(t, s, c, help.GoEnter(context.Background(), waiter), waiter.Name)
 					crash.Kill()
 					s.Do("DEL", locktest.StateKey(waiter.Name), help.InsideKey(waiter.Name), help.BitsKey(waiter.Name)) // its lease is over
 					l := kindtest.Locks(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), way)[kind]
@@ -58,7 +56,7 @@ func TestCrashedWaiterOfAnotherKindCostsNothing(t *testing.T) {
 		}
 		wait := func() (*redlatch.Lease, error) { return before(context.Background()) }
 		help.Await(t, help.GoAcquire(wait))
-		process.Die(t, s, c, help.GoAcquire(wait), func() (string, bool) { return help.OneMore(locktest.Line(s, l.Name), 0) })
+		process.Die(t, s, c, help.GoAcquire(wait), l.Name)
 		s.Do("DEL", locktest.StateKey(l.Name), help.InsideKey(l.Name)) // the lease is over
 		lease := check.Value(l.Try(t.Context())).From(t, "try")
 		locktest.Release(t, lease)

@@ -93,7 +93,7 @@ func lives() []trial.Phases {
 // behind.
 func TestLostRequests(t *testing.T) {
 	trial.EachSubject(t, func(rs *trial.Trials, p trial.Subject) {
-		rs.Run(1, func(r *trial.Trial) {
+		rs.Run(func(r *trial.Trial) {
 			r.Life(p, wire.Unsent, trial.Phases{Acquire: wire.None, Extend: wire.None, Release: wire.None}, false)
 		}, "no mishap")
 		for _, m := range trial.Mishaps() {
@@ -101,9 +101,9 @@ func TestLostRequests(t *testing.T) {
 				if m.Outlasts(at.Acquire) {
 					continue
 				}
-				rs.Run(1, func(r *trial.Trial) { r.Life(p, m, at, false) }, m.Name, at)
+				rs.Run(func(r *trial.Trial) { r.Life(p, m, at, false) }, m.Name, at)
 			}
-			rs.Run(1, func(r *trial.Trial) {
+			rs.Run(func(r *trial.Trial) {
 				r.Life(p, m, trial.Phases{Acquire: wire.First, Extend: wire.None, Release: wire.Every}, true)
 			}, m.Name, "released again")
 		}

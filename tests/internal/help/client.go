@@ -262,14 +262,6 @@ func (o *Order) List() []string {
 	return slices.Clone(o.done)
 }
 
-// OneMore reports whether there is one owner more than n, and returns it.
-func OneMore(owners []string, n int) (last string, ok bool) {
-	if len(owners) != n+1 {
-		return "", false
-	}
-	return owners[n], true
-}
-
 // IsAll reports whether an error matches all of these.
 func IsAll(err error, all ...error) bool {
 	for _, want := range all {

@@ -136,8 +136,8 @@ func (c *Course) At(t *testing.T) *Trials {
 	return &Trials{Course: c, t: t, turn: make(chan struct{}, 12)}
 }
 
-// Run begins a trial, of what the words say. Of a quorum, only the first few nodes meet mishaps.
-func (rs *Trials) Run(nodes int, f func(r *Trial), words ...any) {
+// Run begins a trial, of what the words say.
+func (rs *Trials) Run(f func(r *Trial), words ...any) {
 	rs.count++
 	r := &Trial{Course: rs.Course, t: rs.t, what: fmt.Sprintln(words...)}
 	r.what, r.Name = r.what[:len(r.what)-1], fmt.Sprint(rs.t.Name(), " ", rs.count)
@@ -145,12 +145,7 @@ func (rs *Trials) Run(nodes int, f func(r *Trial), words ...any) {
 	rs.running.Go(func() {
 		defer func() { <-rs.turn }()
 		defer r.cleanup()
-		o := Losing()
-		if len(r.Conns) > 1 {
-			o.RequestTimeout *= 2 // an attempt takes two rounds
-		}
-		r.Near, r.Links = r.Client(r, o)
-		r.Links = r.Links[:nodes]
+		r.Near, r.Links = r.Client(r, Losing())
 		f(r)
 	})
 }
@@ -171,8 +166,8 @@ func (r *Trial) Harm(m wire.Mishap, h wire.Hits) {
 // Heal has requests meet no mishap any more.
 func (r *Trial) Heal() { r.Harm(wire.Mishap{}, wire.None) }
 
-// Seldom is a condition that is not asked for all the time, as there are many trials.
-func Seldom(holds func() bool) func() bool {
+// seldom is a condition that is not asked for all the time, as there are many trials.
+func seldom(holds func() bool) func() bool {
 	return func() bool {
 		if holds() {
 			return true
@@ -183,52 +178,45 @@ func Seldom(holds func() bool) func() bool {
 }
 
 var (
-	// Everlasting lists those of some keys that have no TTL.
-	Everlasting = conn.NewScript("everlasting", `local found = {}
+	// everlasting lists those of some keys that have no TTL.
+	everlasting = conn.NewScript("everlasting", `local found = {}
 for _, key in ipairs(KEYS) do if redis.call('PTTL', key) == -1 then found[#found + 1] = key end end
 return table.concat(found, ', ')`)
 	// present counts those of some keys that exist.
 	present = conn.NewScript("present", `return redis.call('EXISTS', unpack(KEYS))`)
 )
 
-// ask runs a script with keys at every node, with nothing in its way but a machine that is busy.
-func (r *Trial) ask(s *conn.Script, keys ...string) (replies []conn.Reply) {
+// ask runs a script with keys at the server, with nothing in its way but a machine that is busy.
+func (r *Trial) ask(s *conn.Script, keys ...string) conn.Reply {
 	r.Helper()
-	for _, c := range r.Conns {
-		var result conn.Result
-		locktest.Eventually(r, "an answer of a server", Seldom(func() bool {
-			result = c.Eval(locktest.Within(r, locktest.Patience), conn.Call{Script: s, Keys: keys})[0]
-			return result.Err == nil
-		}))
-		replies = append(replies, result.Reply)
-	}
-	return replies
+	var result conn.Result
+	locktest.Eventually(r, "an answer of the server", seldom(func() bool {
+		result = r.Conns[0].Eval(locktest.Within(r, locktest.Patience), conn.Call{Script: s, Keys: keys})[0]
+		return result.Err == nil
+	}))
+	return result.Reply
 }
 
-// Remains is how many of some keys exist, at all nodes.
-func (r *Trial) Remains(key ...func(name string) string) (n int64) {
+// remains is how many of some keys exist.
+func (r *Trial) remains(key ...func(name string) string) int64 {
 	var keys []string
 	for _, name := range []string{r.Name, secondName(r.Name)} {
 		for _, k := range key {
 			keys = append(keys, k(name))
 		}
 	}
-	for _, reply := range r.ask(present, keys...) {
-		n += reply.Int
-	}
-	return n
+	return r.ask(present, keys...).Int
 }
 
-// WantTTLs checks that each key of the trial has a TTL.
-func (r *Trial) WantTTLs() {
+// wantTTLs checks that each key of the trial has a TTL.
+func (r *Trial) wantTTLs() {
 	r.Helper()
 	var keys []string
 	for _, name := range []string{r.Name, secondName(r.Name)} {
 		keys = append(keys, locktest.StateKey(name), help.FenceKey(name), help.QueueKey(name), help.ClientsKey(name), help.InsideKey(name), help.BitsKey(name), help.LastKey(name))
 	}
-	for _, reply := range r.ask(Everlasting, keys...) {
-		check.That(r, reply.Text == "", "keys without a TTL: %s", reply.Text)
-	}
+	reply := r.ask(everlasting, keys...)
+	check.That(r, reply.Text == "", "keys without a TTL: %s", reply.Text)
 }
 
 // WantUnknown checks the error of an operation that met a mishap: Redis did not answer, or its own
@@ -248,9 +236,6 @@ func (r *Trial) WantUnknown(call string, err error, m wire.Mishap) {
 // WantAlone checks what a holder believes: a try of another client finds the lock taken.
 func (r *Trial) WantAlone(p Subject, c Claim) {
 	r.Helper()
-	if p.Kind == "slotpool" && len(r.Links) < len(r.Conns) {
-		return // there some nodes offer a slot, and the try takes as long as a request may
-	}
 	other, err := p.prober()(locktest.Within(r, locktest.Patience), r.Far, r.Name)
 	if err == nil {
 		r.Errorf("token %d is held beside token %d, held %t", other.token(), r.Token, c.held())
@@ -261,7 +246,7 @@ func (r *Trial) WantAlone(p Subject, c Claim) {
 	if !c.held() {
 		r.Errorf("a lease of an hour was lost: %v", c.Leases[0].Err())
 	}
-	r.WantTTLs()
+	r.wantTTLs()
 }
 
 // WantNewer checks that a claim has a larger token than all before.
@@ -285,7 +270,7 @@ func (r *Trial) WantFree(p Subject, atOnce bool) {
 	r.Helper()
 	var got Claim
 	tries := 0
-	locktest.Eventually(r, "it can be had by a try", Seldom(func() (ok bool) {
+	locktest.Eventually(r, "it can be had by a try", seldom(func() (ok bool) {
 		tries++
 		var err error
 		got, err = p.prober()(locktest.Within(r, locktest.Patience), r.Far, r.Name)
@@ -294,17 +279,17 @@ func (r *Trial) WantFree(p Subject, atOnce bool) {
 	}))
 	check.That(r, !atOnce || tries <= 1, "it could be had after %d tries, want at once", tries)
 	r.WantNewer(got)
-	r.WantTTLs()
+	r.wantTTLs()
 	check.Nil(r, "Release by another client", got.Release(context.Background()))
-	r.WantNothingLeft()
+	r.wantNothingLeft()
 }
 
-// WantNothingLeft checks that nothing of the trial is left in Redis.
-func (r *Trial) WantNothingLeft() {
+// wantNothingLeft checks that nothing of the trial is left in Redis.
+func (r *Trial) wantNothingLeft() {
 	r.Helper()
-	locktest.Eventually(r, "no holder and no ticket is left", Seldom(func() bool { return r.Remains(locktest.StateKey, help.QueueKey) == 0 }))
-	locktest.Eventually(r, "nothing is left but fences", Seldom(func() bool { return r.Remains(help.ClientsKey, help.InsideKey, help.BitsKey) == 0 }))
-	r.WantTTLs()
+	locktest.Eventually(r, "no holder and no ticket is left", seldom(func() bool { return r.remains(locktest.StateKey, help.QueueKey) == 0 }))
+	locktest.Eventually(r, "nothing is left but fences", seldom(func() bool { return r.remains(help.ClientsKey, help.InsideKey, help.BitsKey) == 0 }))
+	r.wantTTLs()
 }
 
 // WantReleaseError checks the error of a release: the lock was free, or will be soon, or it is

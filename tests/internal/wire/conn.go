@@ -116,22 +116,17 @@ func StartMortal(t testing.TB, s *redistest.Server, o redlatch.Options) (*redlat
 	return c, process
 }
 
-// Die kills a client when it waits for what it acquires. It returns the owner of the ticket that is
-// left behind; the server knows that nobody listens at its address. waits returns the last owner in
-// line if the client's is there.
-func (m *Mortal) Die(
-	t locktest.Reporter, s *redistest.Server, c *redlatch.Client, result <-chan help.Outcome, waits func() (last string, ok bool),
-) (owner string) {
+// Die kills a client when it waits, alone in line for a name. It returns when the server knows that
+// nobody listens at its address; the ticket is left behind.
+func (m *Mortal) Die(t locktest.Reporter, s *redistest.Server, c *redlatch.Client, result <-chan help.Outcome, name string) {
 	t.Helper()
-	locktest.Eventually(t, "a process waits that is to die", func() (ok bool) {
-		owner, ok = waits()
-		return ok && help.Hears(s, c)
+	locktest.Eventually(t, "a process waits that is to die", func() bool {
+		return len(locktest.Line(s, name)) == 1 && help.Hears(s, c)
 	})
 	m.Kill()
 	locktest.Eventually(t, "the server knows that it died", func() bool { return !help.Hears(s, c) })
 	check.Nil(t, "Close of a client that was killed", locktest.CloseLeaving(c))
 	help.AwaitError(t, result)
-	return owner
 }
 
 // Belated is a connection whose subscriptions fail, and are told to be confirmed after that.
@@ -180,32 +175,6 @@ func (c *Counting) Count(script string) int {
 // one node may go together.
 func Runs(calls []conn.Call, ending string) bool {
 	return slices.ContainsFunc(calls, func(c conn.Call) bool { return strings.HasSuffix(c.Script.Name, ending) })
-}
-
-// Gated is a connection that lets the reply to the first request with a script wait.
-type Gated struct {
-	conn.Conn
-	Script  string
-	Arrived chan struct{} // closed when the reply is there
-	Open    chan struct{} // to be closed for it to go on
-	once    sync.Once
-}
-
-// NewGated returns a connection with a gate that is shut.
-func NewGated(over conn.Conn, script string) *Gated {
-	return &Gated{Conn: over, Script: script, Arrived: make(chan struct{}), Open: make(chan struct{})}
-}
-
-// Eval implements [conn.Conn].
-func (g *Gated) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := g.Conn.Eval(ctx, calls...)
-	if calls[0].Script.Name == g.Script {
-		g.once.Do(func() {
-			close(g.Arrived)
-			<-g.Open
-		})
-	}
-	return results
 }
 
 // Answered is a connection that looks at each reply to a script, and loses it if Then says no.

@@ -51,7 +51,6 @@ var (
 	None     = Hits{"none", func(int) bool { return false }}
 	First    = Hits{"first", func(n int) bool { return n == 0 }}
 	Second   = Hits{"second", func(n int) bool { return n == 1 }}
-	Third    = Hits{"third", func(n int) bool { return n == 2 }}
 	FirstTwo = Hits{"first two", func(n int) bool { return n < 2 }}
 	Some     = Hits{"first five", func(n int) bool { return n < 5 }}
 	Every    = Hits{"all", func(int) bool { return true }}
