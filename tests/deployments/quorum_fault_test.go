@@ -24,30 +24,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// TestQuorumMinorityIsKilled: as many nodes die as the quorum stands. Leases go on, and are
-// acquired.
-func TestQuorumMinorityIsKilled(t *testing.T) {
-	t.Parallel()
-	help.OfSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
-		nodes := help.StartNodes(t, n)
-		o, seen := help.Watched(help.Brisk(9 * time.Second)) // extended after 3
-		c, other := help.OpenQuorum(t, nodes, o), help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
-		held := locktest.Lock(t, c.Mutex("a"))
-		locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == n })
-		for _, node := range nodes[1 : 1+(n-1)/2] {
-			node.Kill()
-		}
-		for range 5 {
-			locktest.Release(t, locktest.Lock(t, other.Mutex("b")))
-		}
-		seen.Await(t, redlatch.EventExtended, "a", len(seen.Of(redlatch.EventExtended, "a")))
-		check.Must(t, held.Held(), "lost with a majority of %d nodes: %v", n, held.Err())
-		locktest.Release(t, held)
-		fresh := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting)) // a program that starts now
-		locktest.Release(t, locktest.Lock(t, fresh.Mutex("a")))
-	})
-}
-
 // TestQuorumMajorityIsKilled: no majority of the nodes is left. A lease is held until its deadline
 // and not a moment longer, and nobody gets one.
 func TestQuorumMajorityIsKilled(t *testing.T) {

@@ -53,7 +53,7 @@ func TestEnsure(t *testing.T) {
 		if err := l.Ensure(t.Context(), 4*time.Second); err != nil || l.Remaining() < 4*time.Second {
 			t.Errorf("Ensure = %v with %v left, want nil and that much", err, l.Remaining())
 		}
-		if err := l.Ensure(t.Context(), 6*time.Second); !help.IsAll(err, redlatch.ErrInvalid) || !l.Held() {
+		if err := l.Ensure(t.Context(), 6*time.Second); !errors.Is(err, redlatch.ErrInvalid) || !l.Held() {
 			t.Errorf("Ensure(the whole TTL) = %v, Held %v, want ErrInvalid and true", err, l.Held())
 		}
 		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), time.Hour))

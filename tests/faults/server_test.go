@@ -23,39 +23,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// TestServerIsAwayForLessThanTheTTL: it hangs, or connections are refused, and then work again with the
-// data still there. Renewals were skipped or given up for good after one failure (redisson#5698,
-// cozy-stack#4911).
-func TestServerIsAwayForLessThanTheTTL(t *testing.T) {
-	t.Parallel()
-	for how, leave := range map[string]func(s *redistest.Server, p *wire.Proxy) (back func() error){
-		"hangs": func(s *redistest.Server, _ *wire.Proxy) func() error {
-			s.Pause()
-			return func() error { s.Resume(); return nil }
-		},
-		"refuses": func(_ *redistest.Server, p *wire.Proxy) func() error {
-			p.Stop()
-			return p.Start
-		},
-	} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			p := wire.StartProxy(t, s)
-			o, seen := help.Watched(help.Brisk(9 * time.Second)) // of which a third passes until the extend that has no answer
-			l := locktest.Lock(t, wire.Behind(t, p, o).Mutex("a"))
-			extended := len(seen.Of(redlatch.EventExtended, "a"))
-			back := leave(s, p)
-			seen.Await(t, redlatch.EventJeopardy, "a", 0)
-			check.OK(t, "back", back())
-			seen.Await(t, redlatch.EventExtended, "a", extended)
-			check.That(t, l.Held() && len(seen.Of(redlatch.EventLost, "a")) <= 0, "Held %v, %v, want it to be held", l.Held(), l.Err())
-			help.WantSoundDeadline(t, s, l)
-			locktest.Release(t, l)
-		})
-	}
-}
-
 // TestOldCopyNamesAHolderThatIsDone: the server comes back with a copy in which a lease is held that
 // was released since, and a place in line whose waiter was served. The client releases both again, and
 // no other waits for the TTL of an hour.

@@ -66,14 +66,15 @@ func TestWordToAskDuringAPoll(t *testing.T) {
 	t.Parallel()
 	s, holder := locktest.Start(t, help.Sluggish())
 	direct, arrived, open := wire.Dial(t, s.Addr()), make(chan struct{}, 16), make(chan struct{})
-	asks := &wire.Counting{Conn: wire.Through{Conn: direct, Make: func(ctx context.Context, calls ...conn.Call) []conn.Result {
+	replyWaits := func(ctx context.Context, calls ...conn.Call) []conn.Result {
 		results := direct.Eval(ctx, calls...)
 		if wire.Runs(calls, "mutex await") {
 			arrived <- struct{}{}
 			<-open
 		}
 		return results
-	}}}
+	}
+	asks := &wire.Counting{Conn: wire.Through{Conn: direct, Make: replyWaits}}
 	over := &heard{Conn: asks, told: make(chan string, 16)}
 	c := wire.Wrap(t, over, help.Sluggish())
 	l := locktest.Lock(t, holder.Mutex("a"))

@@ -1288,7 +1288,7 @@ var mutants = []mutant{
 		"	events := l.doubting(now, err)\n", "	events := l.doubting(now, err)\n	l.sentAt = sent\n", "TestServerHangsForLongerThanTheTTL"),
 	breaks("watchdog that gives up at the first failure", "internal/engine/lease/extend.go",
 		"doubting(now, err)\n	l.extendAfter = now.Since(l.sentAt)", "doubting(now, err)\n	l.extendAfter = time.Hour + now.Since(l.sentAt)",
-		"TestServerIsAwayForLessThanTheTTL"),
+		"TestSimulate/short"),
 	breaks("lost lease with a token", "lease.go",
 		"if !l.Held() {\n		return 0\n	}\n	return l.core.Number()", "return l.core.Number()", "TestSuspendedHolderWakesWithoutItsLock|TestServerHangs"),
 	breaks("release that heeds its context", "internal/engine/lease/release.go",

@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 	"github.com/redlatch/redlatch/tests/internal/worker"
 )
@@ -51,25 +52,19 @@ func TestKindsExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.Start(t, help.Sluggish())
 	help.Hearing(t, s, c)
-	once := func(ctx context.Context, name string) error {
-		_, err := c.Job(name, redlatch.JobOptions{Window: time.Hour}).Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
-		return err
-	}
 	acquire := map[string]func(name string) error{
-		"mutex":     func(n string) error { _, err := c.Mutex(n).Lock(t.Context()); return err },
-		"reentrant": func(n string) error { _, err := c.ReentrantMutex(n).Lock(t.Context()); return err },
-		"rwmutex":   func(n string) error { _, err := c.RWMutex(n).RLock(t.Context()); return err },
-		"semaphore": func(n string) error { _, err := c.Semaphore(n, 3).Acquire(t.Context(), 1); return err },
-		"slotpool": func(n string) error {
-			_, err := c.SlotPool(n, 3, redlatch.SlotOptions{}).Acquire(t.Context())
-			return err
+		"job": func(n string) error {
+			work := func(context.Context, *redlatch.Lease) error { return nil }
+			return check.ErrorOf(trial.Hourly(c, n).Do(t.Context(), work))
 		},
-		"election": func(n string) error { _, err := c.Election(n).Campaign(t.Context(), "me"); return err },
-		"job":      func(n string) error { return once(t.Context(), n) },
 		"countdown": func(n string) error {
-			_, err := c.CountDownLatch(n).TrySetCount(t.Context(), 1, 0)
-			return err
+			return check.ErrorOf(c.CountDownLatch(n).TrySetCount(t.Context(), 1, 0))
 		},
+	}
+	for _, kind := range kindtest.Kinds() {
+		acquire[kind] = func(n string) error {
+			return check.ErrorOf(kindtest.Of(c, kind, n).Acquire(t.Context()))
+		}
 	}
 	for kind, take := range acquire {
 		check.OK(t, kind, take(kind))
@@ -124,7 +119,51 @@ func TestLateWriteIsRefusedByRedis(t *testing.T) {
 // (lynx-redis-lock), or are kept for ever (redisson#6510).
 func TestTokensGrowOverEverything(t *testing.T) {
 	t.Parallel()
-	help.TokensGrow(t, func(c *redlatch.Client) *redlatch.Lease { return locktest.Lock(t, c.Mutex("a")) })
+	s := redistest.Start(t)
+	a, b := locktest.Open(t, s.URL(), help.InOrder(help.Sluggish())), locktest.Open(t, s.URL(), help.InOrder(help.Sluggish()))
+	var last int64
+	acquired := func(after string, l *redlatch.Lease) *redlatch.Lease {
+		t.Helper()
+		if token := l.Token(); token <= last {
+			t.Errorf("token %d after %d, over %s, want more", token, last, after)
+		} else {
+			last = token
+		}
+		return l
+	}
+	steps := []struct {
+		what string
+		do   func(*redlatch.Lease)
+	}{
+		{"a release", func(l *redlatch.Lease) { locktest.Release(t, l) }},
+		{"an expiry", func(*redlatch.Lease) {
+			s.Do("PEXPIRE", locktest.StateKey("a"), "1")
+			help.AwaitFree(t, s, "a") // a waiter that comes before waits for the end of the lease
+		}},
+		{"a deleted key", func(*redlatch.Lease) { s.Do("DEL", locktest.StateKey("a")) }},
+		{"a force-release", func(l *redlatch.Lease) {
+			check.Nil(t, "ForceRelease", check.ErrorOf(b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: l.Owner()})))
+		}},
+		{"FLUSHALL", func(*redlatch.Lease) { s.Do("FLUSHALL") }},
+		{"kill -9 and a restart without data", func(*redlatch.Lease) { s.Kill(); s.Restart() }},
+		{"a deleted fence", func(l *redlatch.Lease) { s.Do("DEL", help.FenceKey("a")); locktest.Release(t, l) }},
+		{"a fence ahead of the clock", func(l *redlatch.Lease) {
+			s.Do("SET", help.FenceKey("a"), "4000000000000000")
+			locktest.Release(t, l)
+			last = 4000000000000000
+		}},
+		{"that, and again", func(l *redlatch.Lease) { locktest.Release(t, l) }},
+	}
+	l := acquired("nothing", locktest.Lock(t, a.Mutex("a")))
+	for i, step := range steps {
+		step.do(l)
+		c := a
+		if i%2 == 0 {
+			c = b
+		}
+		l = acquired(step.what, locktest.Lock(t, c.Mutex("a")))
+	}
+	locktest.Release(t, l)
 }
 
 // TestFirstComeFirstServed: FIFO by whole seconds let a later waiter in first (go-redislock);

@@ -261,13 +261,3 @@ func (o *Order) List() []string {
 	defer o.mu.Unlock()
 	return slices.Clone(o.done)
 }
-
-// IsAll reports whether an error matches all of these.
-func IsAll(err error, all ...error) bool {
-	for _, want := range all {
-		if !errors.Is(err, want) {
-			return false
-		}
-	}
-	return true
-}

@@ -118,7 +118,9 @@ func StartMortal(t testing.TB, s *redistest.Server, o redlatch.Options) (*redlat
 
 // Die kills a client when it waits, alone in line for a name. It returns when the server knows that
 // nobody listens at its address; the ticket is left behind.
-func (m *Mortal) Die(t locktest.Reporter, s *redistest.Server, c *redlatch.Client, result <-chan help.Outcome, name string) {
+func (m *Mortal) Die(
+	t locktest.Reporter, s *redistest.Server, c *redlatch.Client, result <-chan help.Outcome, name string,
+) {
 	t.Helper()
 	locktest.Eventually(t, "a process waits that is to die", func() bool {
 		return len(locktest.Line(s, name)) == 1 && help.Hears(s, c)
