@@ -9,9 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
 // What Redisson and Spring Integration do with Redis, written anew from what their keys, scripts
@@ -169,32 +167,6 @@ func (s *spring) unlock(ctx context.Context) error {
 		err = errors.New("the lock was released in the store due to expiration")
 	}
 	return err
-}
-
-// overheard is what is published on a channel.
-type overheard <-chan *redis.Message
-
-// listenTo listens to a channel until the test ends.
-func listenTo(t *testing.T, client *redis.Client, channel string) overheard {
-	t.Helper()
-	sub := client.Subscribe(t.Context(), channel)
-	t.Cleanup(func() { sub.Close() })
-	check.OK(t, "Receive", check.ErrorOf(sub.Receive(t.Context())))
-	return sub.Channel()
-}
-
-// settled returns what was published since it was called last: a message that is sent now comes after it.
-func (o overheard) settled(t *testing.T, s *redistest.Server, channel string) (all []string) {
-	t.Helper()
-	const end = "end of what was published"
-	s.Do("PUBLISH", channel, end)
-	for {
-		m := help.Receive(t, o, "the end of what was published")
-		if m.Payload == end {
-			return all
-		}
-		all = append(all, m.Payload)
-	}
 }
 
 // goRedis returns a go-redis client that is closed with the test.
