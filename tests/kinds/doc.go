@@ -7,7 +7,7 @@
 //	election   an observer that misses a change; a term that too few nodes tell; a job that runs again in its window
 //	inside     what several hold: entries, readers and slots that wait or cost too long
 //	kinds      bad input, a deadlock with oneself
-//	line       a line that is full, of the dead or the living
+//	line       a line that is full of the dead
 //	linger     a lock that its client keeps, though others want it; a holder that is not told of waiters
 //	minhold    a lock that opens too early; a lease of its own length, shortened by what is late
 //	multi      several names: one of them lost, or out of time

@@ -2,17 +2,14 @@ package kinds
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -91,51 +88,4 @@ func TestFreeLockBehindManyDeadTickets(t *testing.T) {
 			})
 		})
 	}
-}
-
-// crowded returns o with a bound on the line.
-func crowded(o redlatch.Options, n int) redlatch.Options {
-	o.Lock.MaxWaiters = n
-	return o
-}
-
-// wantLineFull checks the error of an acquisition that found the line full.
-func wantLineFull(t locktest.Reporter, err error) {
-	t.Helper()
-	if !errors.Is(err, redlatch.ErrLineFull) || !errors.Is(err, redlatch.ErrTaken) || redlatch.OutcomeOf(err) != redlatch.OutcomeLineFull {
-		t.Fatalf("an acquisition ended with %v (outcome %s), want ErrLineFull, which matches ErrTaken", err, redlatch.OutcomeOf(err))
-	}
-}
-
-// TestEveryKindFullLine: of many that come at the same time, over several clients, just as many get
-// a place as may wait; the others are refused at once, and those in line are served. A try is not
-// told of the line.
-func TestEveryKindFullLine(t *testing.T) {
-	const most, clients, each = 5, 4, 8
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		all := help.Several(t, s, clients, crowded(help.Sluggish(), most))
-		held := help.Enter(t, help.LockOf(all[0], kind))
-		results := make(chan error, clients*each)
-		var served sync.WaitGroup
-		for i := range clients * each {
-			served.Go(func() {
-				l, err := help.LockOf(all[i%clients], kind).Acquire(locktest.Within(t, locktest.Patience))
-				if results <- err; err == nil {
-					check.Nil(t, "Release", l.Release(context.Background()))
-				}
-			})
-		}
-		for range clients*each - most {
-			wantLineFull(t, help.Receive(t, results, "an acquisition"))
-		}
-		locktest.InLine(t, s, held.Name(), most)
-		_, err := help.LockOf(all[1], kind).Try(t.Context())
-		check.That(t, errors.Is(err, redlatch.ErrTaken) && !errors.Is(err, redlatch.ErrLineFull), "a try beside a full line = %v, want ErrTaken alone", err)
-		locktest.Release(t, held)
-		served.Wait()
-		for range most {
-			check.Nil(t, "a wait in line", <-results)
-		}
-		help.WantNothingLeft(t, s, held.Name())
-	})
 }

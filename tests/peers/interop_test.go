@@ -17,7 +17,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // foreign is another library that locks with SET NX PX and releases with a comparing DEL.
@@ -93,46 +92,6 @@ func wantFreeKey(t *testing.T, s *redistest.Server, key string) {
 	locktest.Eventually(t, "nothing is left of "+key, func() bool {
 		return s.Do("EXISTS", key, "{"+key+"}:queue", "{"+key+"}:clients") == "0"
 	})
-}
-
-// TestForeignReleaseIsNoticed: other libraries delete the key, or it expires, and no message tells the
-// waiters. So the first in line has to look, and it alone.
-func TestForeignReleaseIsNoticed(t *testing.T) {
-	t.Parallel()
-	for _, other := range foreigners {
-		t.Run(other.name, func(t *testing.T) {
-			t.Parallel()
-			const waiters = 8
-			s := redistest.Start(t)
-			client := goRedis(t, s)
-			free := check.Value(other.try(t.Context(), client, "a", help.Lasting)).OK(t)
-			var looks []*wire.Counting
-			results := make(chan help.Outcome, waiters)
-			for i := range waiters {
-				c := &wire.Counting{Conn: wire.Dial(t, s.Addr())}
-				looks = append(looks, c)
-				m := wire.Wrap(t, c, unprefixed()).Mutex("a")
-				go func() {
-					l, err := m.Lock(locktest.Within(t, 4*locktest.Patience)) // it waits for all others
-					results <- help.Outcome{Lease: l, Err: err}
-				}()
-				awaitLine(t, s, "a", i+1)
-			}
-			locktest.Eventually(t, "the first in line looked a few times", func() bool { return looks[0].Count("mutex await") >= 10 })
-			for i, c := range looks[1:] {
-				// One look when its subscription came up, and one more if that came up again; none
-				// for the holder's sake.
-				if n := c.Count("mutex await"); n > 3 {
-					t.Errorf("number %d in line looked %d times, while the first did 10 times", i+2, n)
-				}
-			}
-			check.OK(t, "free", free(t.Context()))
-			for range waiters { // the TTL and the heartbeat are too long to be what lets them in
-				locktest.Release(t, help.Await(t, results))
-			}
-			wantFreeKey(t, s, "a")
-		})
-	}
 }
 
 // TestKeyWithoutTTL is a lock that somebody set by hand, as operators do. Redisson's waiters then
