@@ -55,8 +55,8 @@ func takenWithoutAHolder(t *testing.T, s *memory.Server) {
 	first := help.GoLock(ctx, m)
 	locktest.InLine(t, s, "full", 1)
 	_, err = m.Lock(t.Context())
-	if wantTakenBy(t, err, "full", ""); !errors.Is(err, redlatch.ErrLineFull) {
-		t.Errorf("%v, want ErrLineFull", err)
+	if wantTakenBy(t, err, "full", ""); !errors.Is(err, redlatch.ErrLineFull) || redlatch.OutcomeOf(err) != redlatch.OutcomeLineFull {
+		t.Errorf("%v (outcome %s), want ErrLineFull", err, redlatch.OutcomeOf(err))
 	}
 	cancel()
 	help.AwaitError(t, first)
