@@ -6,30 +6,19 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
 // fostered hands a lease of any kind to another client, and looks whether it is the same lock there.
 func fostered(a *player) {
-	defer a.Rest(a.UpTo(a.Plan.Request / 2))
-	name := a.scene("dead")
-	kinds := sharables(name)
-	k := kinds[a.Random.IntN(len(kinds))]
-	l, err := k.lock(a.Client, a.Ctx, false)
-	if err != nil {
-		return
-	}
+	k := a.lock()
+	l := k.heldBy(a.Client)
 	token, permits := l.Token(), l.Permits()
 	text, err := l.Detach(a.Ctx)
-	if err != nil {
-		drop(l)
-		return
-	}
+	a.needs(err == nil)
 	a.Wantf(!l.Held() && l.Token() == 0, "a lease on a %s is held after Detach", k.kind)
 	p := a.meets()
-	defer func() { _ = p.Close() }()
 	at := len(text)/2 + a.Random.IntN(len(text)/2)
 	changed := []byte(text)
 	changed[at] = 'A' + (changed[at]+1)%26
@@ -44,65 +33,45 @@ func fostered(a *player) {
 		}
 	})
 	adopted, err := p.Adopt(a.Ctx, text, redlatch.LockOptions{TTL: time.Second})
-	if err != nil {
-		a.Wantf(false, "Adopt of a %s = %v", k.kind, err)
-		return
-	}
-	if q := (world.Acquisition{Kind: history.Mutex, Name: name}); k.kind != "reentrant" {
-		a.WantBacked(q, adopted)
-	}
+	a.wantDone(err, "Adopt of a %s", k.kind)
+	a.needs(err == nil)
+	k.wantBacked(adopted)
 	if t := adopted.Token(); t != 0 {
 		a.Alwaysf(t == token, "a %s is adopted with token %d, and had %d", k.kind, t, token)
 		a.Alwaysf(adopted.Permits() == permits, "a %s is adopted with %d permits, and had %d", k.kind, adopted.Permits(), permits)
 	}
-	refused, err := k.lock(a.Client, a.Ctx, false)
+	refused, err := k.try(a.Client)
 	if k.kind == "rwmutex" && err != nil {
-		refused, err = a.Client.RWMutex(name).TryRLock(a.Ctx)
+		refused, err = a.Client.RWMutex(k.name).TryRLock(a.Ctx)
 	}
 	a.Wantf(errors.Is(err, redlatch.ErrTaken), "a try of a %s that was adopted: %v", k.kind, err)
 	drop(refused)
 	again, err := a.Client.Adopt(a.Ctx, text, redlatch.LockOptions{})
 	a.Alwaysf(err != nil, "a text is adopted twice")
 	drop(again)
-	err = adopted.Release(context.Background())
-	a.Wantf(err == nil, "the release of a %s that was adopted: %v", k.kind, err)
-	if l, err := k.lock(a.Client, a.Ctx, false); err == nil {
-		drop(l)
-	} else {
-		a.Wantf(false, "a try of a %s that was adopted and released: %v", k.kind, err)
-	}
+	a.wantDone(adopted.Release(context.Background()), "the release of a %s that was adopted", k.kind)
+	k.wantFree()
 }
 
 // inherited detaches a lease while another goroutine of its client waits behind it, or a run whose
 // adoption fails. The goroutine has its turn after the heir, and the window of the run stays closed.
 func inherited(a *player) {
-	defer a.Rest(a.UpTo(time.Second))
-	if !a.Harmless() {
-		return
-	}
-	name := a.scene("dead")
+	a.needs(a.Harmless())
 	p, q := a.meets(patient), a.meets(patient, func(o *redlatch.Options) { o.Hook = world.Startle })
-	defer func() { _ = errors.Join(p.Close(), q.Close()) }()
-	if k := sharables(name)[0]; a.OneIn(2) {
-		l, err := k.lock(p.Client, a.Ctx, false)
-		if err != nil {
-			a.Wantf(false, "a try of a free mutex: %v", err)
-			return
-		}
-		w := k.waits(a.Ctx, p.Client)
-		a.Rest(8 * a.Trip())
+	k := a.lock("mutex")
+	if a.OneIn(2) {
+		l := k.heldBy(p.Client)
+		w := k.queues(a.Ctx, p.Client)
 		text, err := l.Detach(a.Ctx)
-		a.Wantf(err == nil, "Detach before a waiter: %v", err)
+		a.wantDone(err, "Detach before a waiter")
 		heir, err := q.Adopt(a.Ctx, text, redlatch.LockOptions{})
-		a.Wantf(err == nil, "Adopt before a waiter: %v", err)
+		a.wantDone(err, "Adopt before a waiter")
 		drop(heir)
 		a.Wantf(w.within(a, sent) && w.err == nil, "a goroutine behind one that has detached its lease: %v", w.err)
-		<-w.ended
-		drop(w.lease)
 		return
 	}
 	o, text := redlatch.JobOptions{Window: time.Minute}, ""
-	_, err := p.Job(name, o).Do(a.Ctx, func(ctx context.Context, l *redlatch.Lease) (err error) {
+	_, err := p.Job(k.name, o).Do(a.Ctx, func(ctx context.Context, l *redlatch.Lease) (err error) {
 		text, err = l.Detach(ctx)
 		return err
 	})
@@ -118,6 +87,6 @@ func inherited(a *player) {
 	err = world.Startled(func() error { return second(q.Adopt(ctx, text, redlatch.LockOptions{})) })
 	a.Wantf(err != nil, "an adoption of a run that cannot succeed")
 	a.Rest(3 * sent)
-	ran, err := a.Client.Job(name, o).Do(a.Ctx, func(context.Context, *redlatch.Lease) error { return nil })
+	ran, err := a.Client.Job(k.name, o).Do(a.Ctx, func(context.Context, *redlatch.Lease) error { return nil })
 	a.Wantf(!ran && err == nil, "a job in the window of a run that was adopted in vain: %t, %v", ran, err)
 }

@@ -1,8 +1,6 @@
 package scenes
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,10 +12,9 @@ import (
 // apart has a client that does not reach one node of a cluster. What it asks of the others is
 // answered as if nothing were amiss, however much it asks at once, and also what it gives back.
 func apart(a *player) {
-	defer a.Rest(2*time.Second + a.UpTo(4*time.Second))
+	defer a.Rest(2*time.Second + a.UpTo(2*time.Second))
 	const n = 900 // of which a node has some 300, and more than a batch
 	p := a.meets(patient)
-	defer func() { _ = p.Close() }()
 	base := a.scene("dead")
 	name := func(i int) string { return fmt.Sprintf("%s-%d", base, i) }
 	away := a.At("redlatch:" + name(0))
@@ -39,8 +36,7 @@ func apart(a *player) {
 		})
 		return
 	}
-	ctx, giveUp := context.WithTimeout(a.Ctx, a.Plan.Delay.Least) // before a reply can be here
-	defer giveUp()
+	ctx := a.within(a.Plan.Delay.Least) // before a reply can be here
 	each(n, func(i int) {
 		if l, err := p.Mutex(name(i)).TryLock(ctx); err == nil {
 			drop(l)
@@ -61,53 +57,42 @@ func apart(a *player) {
 // surveyed has a holder and a waiter, of which one node of a quorum hears nothing for a while. Inspect
 // and List show both all the same, and the journal tells once that the lock was taken by force.
 func surveyed(a *player) {
-	defer a.Rest(a.UpTo(2 * time.Second))
-	name := a.scene("dead")
-	kinds := a.kinds(name)
-	k := kinds[a.Random.IntN(len(kinds))]
+	k := a.lock()
 	beat := func(o *redlatch.Options) { o.Heartbeat, o.Journal.Off = 300*time.Millisecond, false }
 	holder, p := a.meets(patient, beat), a.meets(patient, beat)
-	defer func() { _ = errors.Join(holder.Close(), p.Close()) }()
-	l, err := k.lock(holder.Client, a.Ctx, false)
-	if err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(a.Ctx, 10*time.Second)
-	defer cancel()
-	next := k.waits(ctx, p.Client)
-	a.Rest(8 * a.Trip())
+	l := k.heldBy(holder.Client)
+	ctx := a.within(10 * time.Second)
+	k.queues(ctx, p.Client)
 	if a.Plan.Quorum() {
 		p.cutsOff(0, 3*time.Second)
 		a.Rest(2500 * time.Millisecond) // for longer than the node believes a waiter alive
 	}
-	info, err := a.Client.Inspect(ctx, name)
-	a.wantSurveyed(k, "Inspect", info, err, l, p)
+	info, err := a.Client.Inspect(ctx, k.name)
+	k.wantSurveyed("Inspect", info, err, l, p)
 	seen := 0
-	for info, err := range a.Client.List(ctx, redlatch.ListOptions{Pattern: name + "*"}) {
+	for info, err := range a.Client.List(ctx, redlatch.ListOptions{Pattern: k.name + "*"}) {
 		seen++
-		a.wantSurveyed(k, "List", info, err, l, p)
+		k.wantSurveyed("List", info, err, l, p)
 	}
 	a.Wantf(seen == 1 || !l.Held(), "List shows a %s %d times", k.kind, seen)
-	if taken, err := p.ForceRelease(ctx, name, redlatch.ForceOptions{Owner: l.Owner(), Reason: "surveyed"}); err == nil && k.kind != "reentrant" {
+	if taken, err := p.ForceRelease(ctx, k.name, redlatch.ForceOptions{Owner: l.Owner(), Reason: "surveyed"}); err == nil && k.kind != "reentrant" {
 		a.Wantf(len(taken.Holders) == 1, "a forced release of a %s tells %+v", k.kind, taken)
 		a.Rest(time.Second)
 		told := 0
-		for e, err := range a.Client.Journal(ctx, redlatch.JournalQuery{Pattern: name}) {
+		for e, err := range a.Client.Journal(ctx, redlatch.JournalQuery{Pattern: k.name}) {
 			if err == nil && e.Type == redlatch.JournalForced {
 				told++
 			}
 		}
 		a.Wantf(told == 1, "the journal tells %d times that a %s was taken by force", told, k.kind)
 	}
-	drop(l)
-	next.release()
 }
 
 // wantSurveyed checks that a look shows a holder, and a waiter of a partner that is alive.
-func (a *player) wantSurveyed(k sharable, look string, info redlatch.LockInfo, err error, l *redlatch.Lease, p *partner) {
+func (k sharable) wantSurveyed(look string, info redlatch.LockInfo, err error, l *redlatch.Lease, p *partner) {
 	if !l.Held() {
 		return
 	}
-	a.Wantf(err == nil && info.Kind == k.kind && len(info.Holders) == 1 && !info.Holders[0].Dead, "%s shows the holder of a %s as %+v: %v", look, k.kind, info.Holders, err)
-	a.Wantf(len(info.Waiters) == 1 && info.Waiters[0].Client == p.ID() && !info.Waiters[0].Dead, "%s shows the waiter for a %s as %+v", look, k.kind, info.Waiters)
+	k.by.Wantf(err == nil && info.Kind == k.kind && len(info.Holders) == 1 && !info.Holders[0].Dead, "%s shows the holder of a %s as %+v: %v", look, k.kind, info.Holders, err)
+	k.by.Wantf(len(info.Waiters) == 1 && info.Waiters[0].Client == p.ID() && !info.Waiters[0].Dead, "%s shows the waiter for a %s as %+v", look, k.kind, info.Waiters)
 }

@@ -45,27 +45,19 @@ func (b *bundle) each(do func(i int)) {
 // bundled has many goroutines of one client do the same at one moment: some for what is free, some
 // for what is taken, some for what has a line.
 func bundled(a *player) {
-	defer a.Rest(a.UpTo(2 * time.Second))
 	b := &bundle{player: a, base: a.scene("dead")}
 	if a.OneIn(2) {
 		b.hold = 500 * time.Millisecond
 	}
 	p, other := a.meets(func(o *redlatch.Options) { o.Lock.MinHold = b.hold }), a.meets(patient)
-	defer func() { _ = errors.Join(p.Close(), other.Close()) }()
-	ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Second)
-	defer cancel()
+	ctx := a.within(5 * time.Second)
 	b.prepare(ctx, other)
 	b.each(func(i int) { b.leases[i], b.errs[i] = p.Mutex(b.name(i)).TryLock(ctx) })
 	b.wantTries(ctx)
 	b.wantBrief(p)
 	a.Rest(8 * a.Trip())
 	if b.leases[spoiledName] != nil {
-		key := "redlatch:" + b.name(spoiledName)
-		a.Net.Call(func() {
-			a.At(key).Do("DEL", key)
-			a.At(key).Do("HSET", key, "a field", "a value")
-			a.At(key).Do("PEXPIRE", key, "5000")
-		})
+		b.spoil(spoiledName, "HSET", "a field", "a value")
 	}
 	b.each(func(i int) {
 		if b.leases[i] != nil {
@@ -78,10 +70,19 @@ func bundled(a *player) {
 	b.wantReleases(ctx, time.Now())
 }
 
+// spoil has a key of another program take the place of a lock.
+func (b *bundle) spoil(i int, command string, args ...string) {
+	key := "redlatch:" + b.name(i)
+	b.Net.Call(func() {
+		b.At(key).Do("DEL", key)
+		b.At(key).Do(append([]string{command, key}, args...)...)
+		b.At(key).Do("PEXPIRE", key, "5000")
+	})
+}
+
 // wantBrief tries, of other names, what its context leaves no time for. Each try ends with the context.
 func (b *bundle) wantBrief(p *partner) {
-	ctx, cancel := context.WithTimeout(b.Ctx, b.Plan.Delay.Least) // before a reply can be here
-	defer cancel()
+	ctx := b.within(b.Plan.Delay.Least) // before a reply can be here
 	b.each(func(i int) {
 		w := world.Begins(ctx)
 		l, err := p.Mutex(b.name(i) + "-brief").TryLock(ctx)
@@ -96,16 +97,12 @@ func (b *bundle) prepare(ctx context.Context, other *partner) {
 		b.taken[i], _ = other.Mutex(b.name(i)).TryLock(ctx)
 	}
 	if b.taken[awaitedName] != nil {
-		b.lines[awaitedName] = sharables(b.name(awaitedName))[0].waits(ctx, b.Client)
+		b.lines[awaitedName] = b.waits(func() (*redlatch.Lease, error) { return b.Client.Mutex(b.name(awaitedName)).Lock(ctx) })
 		b.Rest(8 * b.Trip())
 	}
-	b.Net.Call(func() {
-		key := "redlatch:" + b.name(awaitedName)
-		b.At(key).Do("DEL", key)
-		key = "redlatch:" + b.name(foreignName)
-		b.At(key).Do("RPUSH", key, "an item")
-		b.At(key).Do("PEXPIRE", key, "5000")
-	})
+	key := "redlatch:" + b.name(awaitedName)
+	b.Net.Call(func() { b.At(key).Do("DEL", key) })
+	b.spoil(foreignName, "RPUSH", "an item")
 }
 
 // wantTries checks what came of the tries, and has a third client wait for every third name.
@@ -121,7 +118,7 @@ func (b *bundle) wantTries(ctx context.Context) {
 			b.Wantf(err == nil, "one of many tries at once, of what is free: %v", err)
 		}
 		if i%3 == 2 && b.leases[i] != nil {
-			b.lines[i] = sharables(b.name(i))[0].waits(ctx, b.Client)
+			b.lines[i] = b.waits(func() (*redlatch.Lease, error) { return b.Client.Mutex(b.name(i)).Lock(ctx) })
 		}
 	}
 }
@@ -142,8 +139,6 @@ func (b *bundle) wantReleases(ctx context.Context, released time.Time) {
 			b.Wantf(!b.held[i] || w.err == nil && late < b.hold+6*b.Trip(), "a waiter has what was released with many others %v after that: %v", late, w.err)
 			w.release()
 		}
-		if b.taken[i] != nil {
-			_ = b.taken[i].Release(context.Background())
-		}
+		drop(b.taken[i])
 	}
 }

@@ -34,10 +34,10 @@ func countdown(a *player) {
 	a.Rest(a.UpTo(200 * time.Millisecond))
 }
 
-// countRound is a round of a countdown of this actor's own: set, waited for, and counted down by names
+// count is a round of a countdown of this actor's own: set, waited for, and counted down by names
 // that come twice, and without names. However often a request is sent, it counts once. So where the
 // calls return no error, the counts are exact.
-func countRound(a *player) {
+func count(a *player) {
 	a.Rounds++
 	d := a.Client.CountDownLatch(fmt.Sprintf("round-%s-%d-%d", a.Name, a.Number, a.Rounds/4)) // some rounds of each
 	const n = 4
@@ -50,11 +50,7 @@ func countRound(a *player) {
 	a.Alwaysf(set, "TrySetCount of a countdown at zero: false")
 	again, err := d.TrySetCount(a.Ctx, n, time.Minute)
 	a.Alwaysf(err != nil || !again, "TrySetCount of a countdown under way: true")
-	woken := make(chan error, 1)
-	waiting, cancel := context.WithCancel(a.Ctx)
-	defer cancel()
-	go func() { woken <- d.Await(waiting) }()
-	a.Rest(a.UpTo(3 * a.Trip()))
+	woken := a.awaits(d)
 	left, err := d.CountDown(a.Ctx)
 	if !a.counted(err) {
 		return
@@ -74,14 +70,15 @@ func countRound(a *player) {
 				break
 			}
 		}
-		select {
-		case err := <-woken:
-			woken <- err
-			a.Alwaysf(err != nil || want == 0, "Await before the zero = %v", err)
-		default:
-		}
+		a.Alwaysf(!isOver(woken.ended) || woken.err != nil || want == 0, "Await before the zero = nil")
 	}
 	a.afterZero(d, woken, next)
+}
+
+// awaits has a goroutine wait for a countdown, for a while.
+func (a *player) awaits(d *redlatch.CountDownLatch) *waiter {
+	defer a.Rest(a.UpTo(3 * a.Trip()))
+	return a.waits(func() (*redlatch.Lease, error) { return nil, d.Await(a.Ctx) })
 }
 
 // inLine reports whether a waiter of this countdown is known to be in line.
@@ -103,7 +100,7 @@ func (a *player) counted(err error) bool {
 }
 
 // afterZero checks that the waiter of a round is woken, also if another round has begun by then.
-func (a *player) afterZero(d *redlatch.CountDownLatch, woken chan error, next bool) {
+func (a *player) afterZero(d *redlatch.CountDownLatch, woken *waiter, next bool) {
 	zero := time.Now()
 	if next {
 		if set, err := d.TrySetCount(a.Ctx, 3, time.Minute); err == nil {
@@ -116,14 +113,12 @@ func (a *player) afterZero(d *redlatch.CountDownLatch, woken chan error, next bo
 		}
 	}
 	heal := max(a.Plan.Quiet-a.Net.Now(), 0) // by then the network works
-	var err error
-	select {
-	case err = <-woken:
-	case <-time.After(heal + 6*a.Plan.Heartbeat/5 + 3*a.Bound() + time.Second):
+	if !tells(woken.ended, heal+6*a.Plan.Heartbeat/5+3*a.Bound()+time.Second) {
 		a.Rounds += 4
 		a.Alwaysf(a.Ctx.Err() != nil, "Await goes on %v after the zero", time.Since(zero))
 		return
 	}
+	err := woken.err
 	known := err == nil || a.Ctx.Err() == nil && !errors.Is(err, redlatch.ErrUnreachable) && !a.RefusedByServer(err)
 	a.Alwaysf(err == nil || !known, "Await = %v, after the zero", err)
 	a.Wantf(next || time.Since(zero) <= 2*a.Trip(), "Await ended %v after the zero", time.Since(zero))
@@ -135,10 +130,9 @@ func (a *player) afterZero(d *redlatch.CountDownLatch, woken chan error, next bo
 	a.Rest(a.UpTo(time.Second))
 }
 
-// countDeleted deletes counts, and sets them anew. A late delete of one count does not hit the next.
-func countDeleted(a *player) {
+// deleted deletes counts, and sets them anew. A late delete of one count does not hit the next.
+func deleted(a *player) {
 	p := a.meets(patient)
-	defer func() { _ = p.Close() }()
 	d := p.CountDownLatch(fmt.Sprintf("round-deleted-%s-%d-%d", a.Name, a.Number, a.Rounds))
 	const n = 3
 	if set, err := d.TrySetCount(a.Ctx, n, time.Minute); err != nil || !set {
@@ -146,11 +140,7 @@ func countDeleted(a *player) {
 		a.Rest(a.UpTo(300 * time.Millisecond))
 		return
 	}
-	woken := make(chan error, 1)
-	waiting, cancel := context.WithCancel(a.Ctx)
-	defer cancel()
-	go func() { woken <- d.Await(waiting) }()
-	a.Rest(a.UpTo(3 * a.Trip()))
+	woken := a.awaits(d)
 	span := a.UpTo(a.Plan.Request) + time.Millisecond
 	if a.OneIn(2) { // so it is sent again
 		p.meets("delete redlatch:"+d.Name(), wire.ArrivesLate, sent/3+a.UpTo(sent/2))
@@ -171,19 +161,15 @@ func countDeleted(a *player) {
 			a.Alwaysf(!errors.Is(err, redlatch.ErrNotSet) && (err != nil || count == n), "the count that nobody took down is %d, %v", count, err)
 		}
 	}
-	select {
-	case err := <-woken:
-		a.Alwaysf(err != nil, "Await of a count that was deleted = nil")
-	default:
-	}
+	a.Alwaysf(!isOver(woken.ended) || woken.err != nil, "Await of a count that was deleted = nil")
 	if d.Delete(a.Ctx) != nil {
 		a.Rounds++
 	}
 	a.Rest(a.UpTo(300 * time.Millisecond))
 }
 
-// countExpires waits for a count until it expires, which is no zero.
-func countExpires(a *player) {
+// expires waits for a count until it expires, which is no zero.
+func expires(a *player) {
 	d := a.Client.CountDownLatch(fmt.Sprintf("round-expires-%s-%d-%d", a.Name, a.Number, a.Rounds))
 	expiry := 100*time.Millisecond + a.UpTo(300*time.Millisecond)
 	if set, err := d.TrySetCount(a.Ctx, 2, expiry); err != nil || !set {
@@ -204,10 +190,8 @@ func countExpires(a *player) {
 // later than what follows. Each call counts once all the same, and the last ends in time though its
 // requests get lost.
 func straggled(a *player) {
-	defer a.Rest(a.UpTo(2 * time.Second))
 	const within = sent / 2
 	p := a.meets(func(o *redlatch.Options) { o.RequestTimeout = within })
-	defer func() { _ = p.Close() }()
 	d := p.CountDownLatch(a.scene("dead"))
 	a.givesUp(d)
 	const none = -1
@@ -288,8 +272,7 @@ func (a *player) givesUp(d *redlatch.CountDownLatch) {
 	if set, err := d.TrySetCount(a.Ctx, 1, time.Minute); err != nil || !set {
 		return
 	}
-	ctx, cancel := context.WithTimeout(a.Ctx, 8*a.Trip())
-	defer cancel()
+	ctx := a.within(8 * a.Trip())
 	w := world.Begins(ctx)
 	err := d.Await(ctx)
 	a.Ends("await", world.Acquisition{Wait: true}, w, err)
@@ -300,6 +283,5 @@ func (a *player) givesUp(d *redlatch.CountDownLatch) {
 			go a.Wantf(false, "a waiter of a countdown that gave up has left %d tickets", n)
 		}
 	})
-	err = d.Delete(a.Ctx)
-	a.Wantf(err == nil, "Delete of a count that was set: %v", err)
+	a.wantDone(d.Delete(a.Ctx), "Delete of a count that was set")
 }

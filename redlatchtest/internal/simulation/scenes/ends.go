@@ -16,130 +16,91 @@ import (
 
 // closed closes a client that has a lease and a waiter.
 func closed(a *player) {
-	defer a.Rest(a.UpTo(time.Second))
 	name, other := a.scene("dead"), a.scene("dead")
 	ctx := a.Ctx
 	if a.Harmless() && a.OneIn(2) { // Close panics where the hook does, when all has ended
 		ctx = world.PanicAt(ctx, redlatch.EventLost)
 	}
 	p := a.meets(func(o *redlatch.Options) { o.Hook = world.Startle })
-	l, err := p.Mutex(name).TryLock(ctx)
-	if err != nil {
-		_ = p.Close()
-		return
-	}
-	second, err := p.Mutex(other).TryLock(ctx)
-	if err == nil && a.OneIn(2) {
+	l := a.has(p.Mutex(name).TryLock(ctx))
+	second := a.has(p.Mutex(other).TryLock(ctx))
+	if a.OneIn(2) {
 		drop(second)
 	}
-	ended := make(chan error, 1)
-	go func() {
-		waited, err := p.Mutex(name).Lock(a.Ctx)
-		drop(waited)
-		ended <- err
-	}()
+	w := a.waits(func() (*redlatch.Lease, error) { return p.Mutex(name).Lock(a.Ctx) })
 	a.Rest(4 * a.Trip())
-	held, both := l.Held(), second != nil && second.Held()
-	err = world.Startled(p.Close)
+	held, both := l.Held(), second.Held()
+	err := world.Startled(p.Close)
 	left := (*redlatch.LeftError)(nil)
 	a.Alwaysf(!held || errors.As(err, &left) || ctx != a.Ctx, "Close with a lease that is held: %v", err)
 	if left != nil && held {
 		a.Alwaysf((len(left.Leases) == 2) == both && slices.ContainsFunc(left.Leases, func(i redlatch.LeaseInfo) bool { return i.Name == name }), "Close tells %v of the lease on %q", err, name)
 	}
-	a.Alwaysf(!l.Held() && l.Context().Err() != nil && (second == nil || !second.Held()), "a lease is held when its client is closed")
-	if lost := (*redlatch.LostError)(nil); held {
-		a.Alwaysf(errors.As(l.Err(), &lost) && lost.Reason == redlatch.LossClosed, "the lease of a client that was closed says %v", l.Err())
-	}
-	drop(l)
-	drop(second)
-	err = <-ended
-	a.Wantf(errors.Is(err, redlatch.ErrClosed), "a waiter of a client that is closed: %v", err)
+	a.Alwaysf(!l.Held() && l.Context().Err() != nil && !second.Held(), "a lease is held when its client is closed")
+	a.Alwaysf(!held || lostBy(l.Err(), redlatch.LossClosed), "the lease of a client that was closed says %v", l.Err())
+	<-w.ended
+	a.Wantf(errors.Is(w.err, redlatch.ErrClosed), "a waiter of a client that is closed: %v", w.err)
 	again, err := p.Mutex(other).TryLock(a.Ctx)
 	a.Alwaysf(err != nil, "a client that is closed locks")
 	drop(again)
 }
 
+// form is how a function is called under a lock.
+type form func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error
+
 // doing is the forms of a lock that call a function.
 type doing struct {
-	kind  string
-	do    func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error
-	try   func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error
-	taken func(ctx context.Context) (*redlatch.Lease, error) // keeps the others out
+	kind    string
+	do, try form
+	taken   locker // keeps the others out
 }
 
 func (a *player) doings(c *redlatch.Client, name string) []doing {
-	slot := func(f func(context.Context, *redlatch.Lease) error) func(context.Context, *redlatch.Slot) error {
-		return func(ctx context.Context, s *redlatch.Slot) error {
-			if s == nil {
-				return f(ctx, nil)
-			}
-			return f(ctx, s.Lease)
+	slots := c.SlotPool(name, 1, redlatch.SlotOptions{})
+	slot := func(of func(context.Context, func(context.Context, *redlatch.Slot) error) error) form {
+		return func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
+			return of(ctx, func(ctx context.Context, s *redlatch.Slot) error {
+				if s == nil {
+					return f(ctx, nil)
+				}
+				return f(ctx, s.Lease)
+			})
 		}
 	}
-	pool := c.SlotPool(name, 1, redlatch.SlotOptions{})
 	all := []doing{
-		{"mutex", c.Mutex(name).Do, c.Mutex(name).TryDo, a.Client.Mutex(name).TryLock},
-		{
-			"slotpool",
-			func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
-				return pool.Do(ctx, slot(f))
-			},
-			func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
-				return pool.TryDo(ctx, slot(f))
-			},
-			func(ctx context.Context) (*redlatch.Lease, error) {
-				s, err := a.Client.SlotPool(name, 1, redlatch.SlotOptions{}).TryAcquire(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return s.Lease, nil
-			},
-		},
+		{"mutex", c.Mutex(name).Do, c.Mutex(name).TryDo, pair(a.Client.Mutex(name))},
+		{"slotpool", slot(slots.Do), slot(slots.TryDo), pooled(a.Client.SlotPool(name, 1, redlatch.SlotOptions{}))},
 	}
 	if a.Plan.Quorum() {
 		return all
 	}
-	rw, s := c.RWMutex(name), c.Semaphore(name, 1)
+	rw, reads, s := c.RWMutex(name), a.Client.RWMutex(name), c.Semaphore(name, 1)
+	permit := func(of func(context.Context, int64, func(context.Context, *redlatch.Lease) error) error) form {
+		return func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error { return of(ctx, 1, f) }
+	}
+	taken := a.Client.Semaphore(name, 1)
 	return append(all,
-		doing{"reentrant", c.ReentrantMutex(name).Do, c.ReentrantMutex(name).TryDo, a.Client.ReentrantMutex(name).TryLock},
-		doing{"writer", rw.Do, rw.TryDo, a.Client.RWMutex(name).TryRLock},
-		doing{"reader", rw.RDo, rw.TryRDo, a.Client.RWMutex(name).TryLock},
-		doing{
-			"semaphore",
-			func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
-				return s.Do(ctx, 1, f)
-			},
-			func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
-				return s.TryDo(ctx, 1, f)
-			},
-			func(ctx context.Context) (*redlatch.Lease, error) {
-				return a.Client.Semaphore(name, 1).TryAcquire(ctx, 1)
-			},
-		},
+		doing{"reentrant", c.ReentrantMutex(name).Do, c.ReentrantMutex(name).TryDo, pair(a.Client.ReentrantMutex(name))},
+		doing{"writer", rw.Do, rw.TryDo, locker{reads.RLock, reads.TryRLock}},
+		doing{"reader", rw.RDo, rw.TryRDo, pair(reads)},
+		doing{"semaphore", permit(s.Do), permit(s.TryDo), asking(taken.Acquire, taken.TryAcquire, 1)},
 	)
 }
 
 // does runs functions under a lock of any kind: beside a holder, to their end, and into a panic.
 func does(a *player) {
-	defer a.Rest(a.UpTo(time.Second))
-	name := a.scene("does")
-	p := a.meets()
-	defer func() { _ = p.Close() }()
-	all := a.doings(p.Client, name)
+	all := a.doings(a.meets().Client, a.scene("does"))
 	k := all[a.Random.IntN(len(all))]
-	l, err := k.taken(a.Ctx)
-	if err != nil {
-		return
-	}
+	l := a.has(k.taken.try(a.Ctx))
 	ran := 0
-	err = k.try(a.Ctx, func(context.Context, *redlatch.Lease) error { ran++; return nil })
+	err := k.try(a.Ctx, func(context.Context, *redlatch.Lease) error { ran++; return nil })
 	a.Wantf(!l.Held() || errors.Is(err, redlatch.ErrTaken) && ran == 0, "TryDo of a %s that is taken runs %d times: %v", k.kind, ran, err)
 	a.Alwaysf(err == nil || ran == 0 || !errors.Is(err, redlatch.ErrTaken), "TryDo of a %s runs and says %v", k.kind, err)
 	drop(l)
-	for _, form := range []func(context.Context, func(context.Context, *redlatch.Lease) error) error{k.do, k.try} {
+	for _, call := range []form{k.do, k.try} {
 		var inner *redlatch.Lease
 		mine := errors.New("mine")
-		err := form(a.Ctx, func(ctx context.Context, l *redlatch.Lease) error {
+		err := call(a.Ctx, func(ctx context.Context, l *redlatch.Lease) error {
 			inner = l
 			a.Alwaysf(l != nil, "a function runs without a lease")
 			return mine
@@ -151,39 +112,33 @@ func does(a *player) {
 				why := recover()
 				a.Wantf(why == "as asked", "a panic in a function under a %s: %v", k.kind, why)
 			}()
-			_ = form(a.Ctx, func(ctx context.Context, l *redlatch.Lease) error {
+			_ = call(a.Ctx, func(ctx context.Context, l *redlatch.Lease) error {
 				inner = l
 				panic("as asked")
 			})
 		}()
 		a.Alwaysf(inner == nil || !inner.Held(), "a lease on a %s is held after a panic", k.kind)
 	}
-	l, err = k.taken(a.Ctx)
-	a.Wantf(err == nil, "a try of a %s whose functions have ended: %v", k.kind, err)
+	l, err = k.taken.try(a.Ctx)
+	a.wantDone(err, "a try of a %s whose functions have ended", k.kind)
 	drop(l)
 }
 
 // slotGone loses a slot, and asks for its number.
 func slotGone(a *player) {
-	defer a.Rest(a.UpTo(time.Second))
 	name := a.scene("slot")
-	p := a.meets()
-	defer func() { _ = p.Close() }()
-	pool := p.SlotPool(name, 2, redlatch.SlotOptions{Quarantine: 50 * time.Millisecond})
+	pool := a.meets().SlotPool(name, 2, redlatch.SlotOptions{Quarantine: 50 * time.Millisecond})
 	s, err := pool.TryAcquire(a.Ctx)
-	if err != nil {
-		return
-	}
+	a.needs(err == nil)
 	id, err := s.ID()
 	a.Wantf(err == nil && id >= 0 && id < 2, "the number of a slot: %d, %v", id, err)
 	drop(s)
 	id, err = s.ID()
 	a.Alwaysf(err != nil, "the number of a slot that was released is %d", id)
-	if s, err = pool.TryAcquire(a.Ctx); err != nil {
-		return
-	}
+	s, err = pool.TryAcquire(a.Ctx)
+	a.needs(err == nil)
 	_, err = a.Client.ForceRelease(a.Ctx, name, redlatch.ForceOptions{})
-	a.Wantf(err == nil, "ForceRelease of a slot: %v", err)
+	a.wantDone(err, "ForceRelease of a slot")
 	_ = s.Extend(a.Ctx)
 	id, err = s.ID()
 	a.Wantf(err != nil, "the number of a slot that was taken by force is %d", id)
@@ -202,13 +157,10 @@ func outlives(a *player) {
 			}
 		}
 	})
-	defer func() { _ = p.Close() }()
 	ctx, cancel := context.WithCancel(a.Ctx)
 	l, err := p.Mutex(name).TryLock(ctx)
 	cancel()
-	if err != nil {
-		return
-	}
+	a.needs(err == nil)
 	a.Rest(2 * time.Second)
 	if l.Held() {
 		a.Wantf(n == 1, "that a lease outlives its context is told %d times", n)
@@ -217,5 +169,4 @@ func outlives(a *player) {
 	}
 	drop(l)
 	a.Wantf(len(p.Leases()) == 0, "the leases of a client when all is released are %v", fmt.Sprint(p.Leases()))
-	a.Rest(a.UpTo(3 * time.Second))
 }

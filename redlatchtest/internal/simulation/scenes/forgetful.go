@@ -1,7 +1,6 @@
 package scenes
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -32,11 +31,9 @@ func (a *player) nodes(n int) quorum {
 func (a *player) founds(n int) quorum {
 	q := a.nodes(n)
 	p := q.meets(a, lasting(time.Second))
-	defer func() { _ = p.Close() }()
-	for _, k := range quorumKinds("first") {
-		if l, err := k.lock(p.Client, a.Ctx, false); err == nil {
-			drop(l)
-		}
+	for _, k := range a.kinds("first") {
+		l, _ := k.try(p.Client)
+		drop(l)
 	}
 	return q
 }
@@ -46,14 +43,18 @@ func (q quorum) meets(a *player, changes ...func(*redlatch.Options)) *partner {
 	return a.meetsAt(q, world.OpenQuorum, changes)
 }
 
+// restarts has a node come back with these data.
+func (a *player) restarts(s *wire.Server, data memory.Copy) {
+	a.Net.Call(func() {
+		s.Kill()
+		s.Restart(data)
+	})
+}
+
 // forgetful has a lock at two of three nodes, of which the first forgets it. That node does not vote
 // before the lease is over.
 func forgetful(a *player) {
-	defer a.Rest(a.UpTo(2 * time.Second))
-	if a.Plan.Harm != world.Calm {
-		a.Rest(5 * time.Second)
-		return
-	}
+	a.needs(a.Plan.Harm == world.Calm)
 	if a.OneIn(4) {
 		a.foundedByTwo()
 		return
@@ -67,36 +68,29 @@ func forgetful(a *player) {
 		a.countsOn(nodes)
 		return
 	}
-	old := a.copyOf(nodes[0])
+	var old memory.Copy
+	a.Net.Call(func() { old = nodes[0].Copy() })
 	const ttl = 5 * time.Second
 	holder, next := nodes.meets(a, lasting(ttl)), nodes.meets(a, lasting(time.Second))
-	defer func() { _ = errors.Join(holder.Close(), next.Close()) }()
 	holder.cutsOff(2, time.Minute)
-	k := a.kindsOver(a.scene("dead"))
-	l, err := k.lock(holder.Client, a.Ctx, false)
-	if err != nil {
-		a.Wantf(false, "a %s at two nodes of three: %v", k.kind, err)
-		return
+	k := a.lock()
+	l := k.heldBy(holder.Client)
+	switch a.Random.IntN(3) {
+	case 0:
+		a.Net.Call(nodes[0].Flush)
+	case 1:
+		a.restarts(nodes[0], nil)
+	default:
+		a.restarts(nodes[0], old)
 	}
-	unknown := a.OneIn(2) // the node that knows how long the lease lasts says so later
-	a.Net.Call(func() {
-		switch a.Random.IntN(3) {
-		case 0:
-			nodes[0].Flush()
-		case 1:
-			nodes[0].Kill()
-			nodes[0].Restart(nil)
-		default:
-			nodes[0].Kill()
-			nodes[0].Restart(old)
-		}
-		if unknown {
+	if a.OneIn(2) { // the node that knows how long the lease lasts says so later
+		a.Net.Call(func() {
 			nodes[1].Hang()
 			a.Net.After(600*time.Millisecond, nodes[1].Resume)
-		}
-	})
+		})
+	}
 	for end := time.Now().Add(2 * ttl); time.Now().Before(end) && a.Ctx.Err() == nil; a.Rest(100 * time.Millisecond) {
-		second, err := k.lock(next.Client, a.Ctx, false)
+		second, err := k.try(next.Client)
 		if err != nil {
 			continue
 		}
@@ -110,61 +104,39 @@ func forgetful(a *player) {
 // evenly has a lock at three of four nodes: a bare majority. A client that hears one of those last
 // says that the lock is taken; one that does not hear two nodes, that too few are reached.
 func evenly(a *player) {
-	defer a.Rest(a.UpTo(2 * time.Second))
-	if a.Plan.Harm != world.Calm {
-		a.Rest(5 * time.Second)
-		return
-	}
+	a.needs(a.Plan.Harm == world.Calm)
 	nodes := a.founds(4)
 	holder, next := nodes.meets(a, patient), nodes.meets(a, patient)
-	defer func() { _ = errors.Join(holder.Close(), next.Close()) }()
 	holder.cutsOff(3, time.Minute)
-	k := quorumKinds(a.scene("dead"))[a.Random.IntN(2)]
-	l, err := k.lock(holder.Client, a.Ctx, false)
-	if err != nil {
-		a.Wantf(false, "a %s at three nodes of four: %v", k.kind, err)
-		return
-	}
-	silent, begun := a.OneIn(2), time.Now()
+	k := a.lock("mutex", "election")
+	k.heldBy(holder.Client)
+	silent, begun, want := a.OneIn(2), time.Now(), redlatch.ErrTaken
 	a.Net.Call(func() {
 		last := next.links[2]
 		last.Delay.Least, last.Delay.Most = last.Delay.Most, last.Delay.Most+time.Millisecond
 		if silent {
+			want = redlatch.ErrUnreachable
 			last.Set(wire.Silent, time.Minute)
 			next.links[3].Set(wire.Silent, time.Minute)
 		}
 	})
-	second, err := k.lock(next.Client, a.Ctx, false)
-	want := redlatch.ErrTaken
-	if silent {
-		want = redlatch.ErrUnreachable
-	}
+	second, err := k.try(next.Client)
 	a.Wantf(errors.Is(err, want) && (silent || time.Since(begun) < sent/2),
 		"a try of a %s that is held at three nodes of four, with silent nodes: %t, says after %v: %v", k.kind, silent, time.Since(begun), err)
 	drop(second)
-	drop(l)
 }
 
 // rollingRestart has all nodes forget, one after the other. A lease that is renewed survives, since
 // the nodes are told of it again.
 func (a *player) rollingRestart(nodes quorum) {
 	const ttl = time.Second
-	holder := nodes.meets(a, func(o *redlatch.Options) { o.Lock.TTL = ttl })
-	defer func() { _ = holder.Close() }()
-	k := a.kindsOver(a.scene("dead"))
-	l, err := k.lock(holder.Client, a.Ctx, false)
-	if err != nil {
-		return
-	}
+	k, holder := a.lock(), nodes.meets(a, func(o *redlatch.Options) { o.Lock.TTL = ttl })
+	l := k.heldBy(holder.Client)
 	for i, s := range nodes {
-		a.Net.Call(func() {
-			s.Kill()
-			s.Restart(nil)
-		})
+		a.restarts(s, nil)
 		a.Rest(3 * ttl)
 		a.Wantf(l.Held(), "a %s is lost when the nodes were restarted one by one, after node %d", k.kind, i)
 	}
-	drop(l)
 }
 
 // foundedByTwo has a client found a quorum, but not reach most nodes when they are to vote. Another
@@ -172,22 +144,12 @@ func (a *player) rollingRestart(nodes quorum) {
 func (a *player) foundedByTwo() {
 	nodes := a.nodes(5)
 	founder, next := nodes.meets(a, lasting(time.Second)), nodes.meets(a, lasting(time.Second))
-	defer func() { _ = errors.Join(founder.Close(), next.Close()) }()
-	a.Net.Call(func() {
-		for _, l := range founder.links[2:] {
-			for range 40 {
-				l.Mishaps = append(l.Mishaps, &wire.Mishap{Text: "epoch seat", How: wire.RequestLost})
-			}
-		}
-	})
-	k := a.kindsOver("founded")
-	if l, err := k.lock(founder.Client, a.Ctx, false); err == nil {
-		drop(l)
-	}
-	ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Second)
-	defer cancel()
-	l, err := k.lock(next.Client, ctx, true)
-	a.Wantf(err == nil, "a %s over a quorum that another client has founded in part: %v", k.kind, err)
+	founder.loses(founder.links[2:], "epoch seat", 40)
+	k := a.lock()
+	l, _ := k.try(founder.Client)
+	drop(l)
+	l, err := k.lock(next.Client, a.within(5*time.Second), true)
+	a.wantDone(err, "a %s over a quorum that another client has founded in part", k.kind)
 	a.Rest(time.Second)
 	a.Net.Call(func() {
 		for i, s := range nodes {
@@ -203,37 +165,24 @@ func (a *player) foundedByTwo() {
 // node that never knew the token, are behind. The next token is larger all the same.
 func (a *player) countsOn(nodes quorum) {
 	first, second := nodes.meets(a, lasting(time.Second)), nodes.meets(a, lasting(time.Second))
-	defer func() { _ = errors.Join(first.Close(), second.Close()) }()
 	first.cutsOff(2, time.Minute)
-	name, kind := a.scene("dead"), a.Random.IntN(3)
-	k := quorumKinds(name)[kind]
-	l, err := k.lock(first.Client, a.Ctx, false)
-	if err != nil {
-		return
-	}
+	k := a.lock()
+	l := k.heldBy(first.Client)
 	token := l.Token()
 	drop(l)
-	a.Net.Call(func() {
-		nodes[0].Kill()
-		nodes[0].Restart(nil)
-		nodes[0].Step, nodes[2].Step = -time.Hour, -time.Hour
-	})
+	a.restarts(nodes[0], nil)
+	a.Net.Call(func() { nodes[0].Step, nodes[2].Step = -time.Hour, -time.Hour })
+	other := a.lock(k.kind)
 	for range 2 { // the node begins its rest, and gets its right to vote again
-		a.Net.Call(func() { // no node is told of tokens of others
-			for _, l := range second.links {
-				for range 4 {
-					l.Mishaps = append(l.Mishaps, &wire.Mishap{Text: "raise redlatch:" + name + "-other", How: wire.RequestLost})
-				}
-			}
-		})
-		if l, err := quorumKinds(name + "-other")[kind].lock(second.Client, a.Ctx, false); err == nil {
-			drop(l)
-		}
+		second.loses(second.links, "raise "+other.key(), 4) // no node is told of tokens of others
+		l, _ := other.try(second.Client)
+		drop(l)
 		a.Rest(2 * time.Second)
 	}
 	second.cutsOff(1, time.Minute)
+	var err error
 	for range 5 {
-		if l, err = k.lock(second.Client, a.Ctx, false); err == nil {
+		if l, err = k.try(second.Client); err == nil {
 			a.Wantf(l.Token() > token, "a %s has the token %d after %d, and the node that knew the last token has forgotten it", k.kind, l.Token(), token)
 			drop(l)
 			return
@@ -241,16 +190,4 @@ func (a *player) countsOn(nodes quorum) {
 		a.Rest(time.Second)
 	}
 	a.Wantf(false, "a %s at two nodes of three, of which one has forgotten: %v", k.kind, err)
-}
-
-// kindsOver returns a lock of a kind that quorums have.
-func (a *player) kindsOver(name string) sharable {
-	all := quorumKinds(name)
-	return all[a.Random.IntN(len(all))]
-}
-
-// copyOf returns what a server holds now.
-func (a *player) copyOf(s *wire.Server) (held memory.Copy) {
-	a.Net.Call(func() { held = s.Copy() })
-	return held
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -16,65 +17,35 @@ type handleable struct {
 	sharable // which no client gets while as many leases are held as full says
 	full     int
 	room     int // how many leases there can be; 0 for no bound
-	enter    func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error)
-	becomes  func(c *redlatch.Client, ctx context.Context, l *redlatch.Lease) (*redlatch.Lease, error) // a reader; nil if it cannot
+	enter    func(c *redlatch.Client, o redlatch.LockOptions) locker
+	writes   bool // a lease can become one of a reader
 }
 
-// handleables returns a lock of each kind that the world has, with a name. One that is reentrant has an
-// owner of that name.
-func (a *player) handleables(name string) []handleable {
-	pool := func(c *redlatch.Client) *redlatch.SlotPool {
-		return c.SlotPool(name, world.SlotCount, redlatch.SlotOptions{Quarantine: time.Millisecond})
-	}
-	slot := func(s *redlatch.Slot, err error) (*redlatch.Lease, error) {
-		if err != nil {
-			return nil, err
-		}
-		return s.Lease, nil
-	}
-	var all []handleable
+// handleables returns a lock of each kind that the world has, with a name, and one for readers.
+func (a *player) handleables(name string) (all []handleable) {
 	for _, k := range a.kinds(name) {
-		h := handleable{sharable: k, full: 1}
+		h := handleable{sharable: k, full: 1, room: 1, enter: k.on}
 		switch k.kind {
-		case "mutex":
-			h.room, h.enter = 1, func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
-				return c.Mutex(name).With(o).TryLock(ctx)
-			}
 		case "reentrant":
-			h.enter = func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
-				return c.ReentrantMutex(name).With(o).TryLock(redlatch.WithOwner(ctx, name))
-			}
+			h.room = 0
 		case "rwmutex":
-			h.enter = func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
-				return c.RWMutex(name).With(o).TryRLock(ctx)
+			h.writes = true
+			all = append(all, h)
+			h.writes, h.room, h.enter = false, 0, func(c *redlatch.Client, o redlatch.LockOptions) locker {
+				m := c.RWMutex(name).With(o)
+				return locker{m.RLock, m.TryRLock}
 			}
 		case "semaphore":
-			h.room, h.enter = world.Permits, func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
-				return c.Semaphore(name, world.Permits).With(o).TryAcquire(ctx, 1)
-			}
-		case "election":
-			h.room, h.enter = 1, func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
-				return c.Election(name).With(o).TryCampaign(ctx, "value")
+			h.room, h.enter = world.Permits, func(c *redlatch.Client, o redlatch.LockOptions) locker {
+				s := c.Semaphore(name, world.Permits).With(o)
+				return asking(s.Acquire, s.TryAcquire, 1)
 			}
 		case "slotpool":
 			h.full, h.room = world.SlotCount, world.SlotCount
-			h.enter = func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
-				return slot(pool(c).With(o).TryAcquire(ctx))
-			}
-			h.lock = func(c *redlatch.Client, ctx context.Context, wait bool) (*redlatch.Lease, error) {
-				return slot(world.Either(wait, pool(c).Acquire, pool(c).TryAcquire)(ctx))
-			}
+			h.on = func(c *redlatch.Client, o redlatch.LockOptions) locker { return pool(c, name, world.SlotCount, o) }
+			h.enter = h.on
 		}
 		all = append(all, h)
-		if k.kind == "rwmutex" {
-			h.room, h.enter = 1, func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
-				return c.RWMutex(name).With(o).TryLock(ctx)
-			}
-			h.becomes = func(c *redlatch.Client, ctx context.Context, l *redlatch.Lease) (*redlatch.Lease, error) {
-				return c.RWMutex(name).Downgrade(ctx, l)
-			}
-			all = append(all, h)
-		}
 	}
 	return all
 }
@@ -82,25 +53,17 @@ func (a *player) handleables(name string) []handleable {
 // handled takes a lock of any kind in two clients, and does with the leases whatever a program may do.
 // After each step every lease is what it was promised to be.
 func handled(a *player) {
-	name := a.scene("dead")
-	all := a.handleables(name)
-	a.handle(name, all[a.Random.IntN(len(all))])
+	all := a.handleables(a.scene("dead"))
+	a.handle(all[a.Random.IntN(len(all))])
 }
 
 // nested is handled for entries of one owner into a reentrant mutex.
-func nested(a *player) {
-	name := a.scene("dead")
-	a.handle(name, a.handleables(name)[1])
-}
+func nested(a *player) { a.handle(a.handleables(a.scene("dead"))[0]) }
 
-func (a *player) handle(name string, h handleable) {
-	defer a.Rest(a.UpTo(time.Second))
-	n := &handling{player: a, handleable: h, name: name, partners: [2]*partner{a.meets(patient), a.meets(patient)}}
+func (a *player) handle(h handleable) {
+	n := &handling{player: a, handleable: h, partners: [2]*partner{a.meets(patient), a.meets(patient)}}
 	n.lingers = (n.kind == "mutex" || n.kind == "rwmutex") && !a.Plan.Quorum() && a.OneIn(3)
 	n.usual = n.terms()
-	for _, p := range n.partners {
-		defer func() { _ = p.Close() }()
-	}
 	for range 4 + a.Random.IntN(10) {
 		if !a.Harmless() {
 			break
@@ -114,8 +77,8 @@ func (a *player) handle(name string, h handleable) {
 	}
 	n.clears()
 	if a.Harmless() && !left {
-		a.wantFreeNow(h.sharable)
-		a.Wantf(a.Plan.Quorum() || n.lingers || n.kind == "slotpool" || a.kept("redlatch:"+n.name) == 0, "a %s is kept when all leases are released", n.kind)
+		h.wantFree()
+		a.Wantf(a.Plan.Quorum() || n.lingers || n.kind == "slotpool" || h.kept() == 0, "a %s is kept when all leases are released", n.kind)
 	}
 }
 
@@ -123,7 +86,6 @@ func (a *player) handle(name string, h handleable) {
 type handling struct {
 	*player
 	handleable
-	name     string
 	partners [2]*partner
 	leases   []*handledLease
 	late     time.Duration // how long an answer may take, since a request met a mishap
@@ -138,6 +100,7 @@ type handledLease struct {
 	token   int64
 	ttl     time.Duration
 	until   time.Time // it is held for so long at least; zero if it is renewed
+	least   time.Time // and its deadline is not before that
 	bound   time.Time // it reaches its MaxHold; zero if it has none
 	last    time.Time // and has ended by then
 	latest  time.Time // it ends by then unless it is extended, as far as the client has said
@@ -179,7 +142,7 @@ func (n *handling) step() {
 	if n.OneIn(4) { // the client sends it again
 		n.spare()
 		n.late = sent/3 + 20*time.Millisecond
-		n.partners[n.Random.IntN(2)].meets(n.name, []wire.MishapHow{wire.RequestLost, wire.ReplyLost, wire.ArrivesLate}[n.Random.IntN(3)], n.UpTo(sent/2))
+		n.partners[n.Random.IntN(2)].meets(n.name, append(resent, wire.ArrivesLate)[n.Random.IntN(3)], n.UpTo(sent/2))
 	}
 	switch n.Random.IntN(10) {
 	case 0, 1, 2:
@@ -194,7 +157,7 @@ func (n *handling) step() {
 	case 6:
 		n.moves(e)
 	case 7:
-		if n.becomes != nil && !e.reads && n.OneIn(2) {
+		if n.writes && !e.reads && n.OneIn(2) {
 			n.reads(e)
 			return
 		}
@@ -203,11 +166,8 @@ func (n *handling) step() {
 		n.wants()
 	default: // while one is extended, perhaps the same
 		do, look := n.extension(n.leases[n.Random.IntN(len(n.leases))])
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			do()
-		}()
+		var done sync.WaitGroup
+		done.Go(do)
 		if n.OneIn(2) {
 			n.Rest(n.UpTo(n.Trip()))
 		}
@@ -217,7 +177,7 @@ func (n *handling) step() {
 		} else {
 			n.moves(e)
 		}
-		<-done
+		done.Wait()
 		look()
 	}
 }
@@ -251,20 +211,10 @@ func (n *handling) end() (left bool) {
 	}
 	for _, e := range ended {
 		n.Wantf(!e.Held() && e.Err() != nil, "a %s is held after a force, or after its client was closed", n.kind)
-		n.Wantf(over(e.Context()), "the context of a %s goes on after a force, or after its client was closed", n.kind)
+		n.Wantf(isOver(e.Context().Done()), "the context of a %s goes on after a force, or after its client was closed", n.kind)
 		e.until = time.Unix(0, 1)
 	}
 	return left
-}
-
-// over reports whether the goroutines are told that wait for the end of a context.
-func over(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return true
-	default:
-		return false
-	}
 }
 
 // spare takes back the mishaps that have not happened.
@@ -305,14 +255,15 @@ func (n *handling) begin() {
 		o = n.terms()
 	}
 	e.ttl = o.TTL
+	on := n.enter(e.of.Client, o)
 	begun := time.Now()
-	l, err := n.enter(e.of.Client, n.Ctx, o)
+	l, err := on.try(n.owned())
 	if errors.Is(err, redlatch.ErrTaken) && n.kind != "reentrant" { // a lease or a waiter is over for its client, and not yet for Redis
 		n.clears()
 		begun = time.Now()
-		l, err = n.enter(e.of.Client, n.Ctx, o)
+		l, err = on.try(n.owned())
 	}
-	n.Wantf(err == nil, "a try of a %s that has room: %v", n.kind, err)
+	n.wantDone(err, "a try of a %s that has room", n.kind)
 	if err != nil {
 		return
 	}
@@ -328,7 +279,7 @@ func (n *handling) begin() {
 
 // begins notes the lease that a client has from now on.
 func (e *handledLease) begins(l *redlatch.Lease) {
-	e.Lease, e.token, e.latest = l, l.Token(), l.Deadline()
+	e.Lease, e.token, e.latest, e.least = l, l.Token(), l.Deadline(), time.Time{}
 	e.wanted, e.watched = l.Wanted(), time.Now()
 }
 
@@ -358,7 +309,11 @@ func (n *handling) extension(e *handledLease) (do, look func()) {
 			return
 		}
 		n.Wantf(err == nil || !due || !e.bound.IsZero() && errors.Is(err, redlatch.ErrMaxHold), "an extend of a %s to %v: %v", n.kind, d, err)
-		if until := begun.Add(d * 97 / 100); err == nil && !e.until.IsZero() && until.After(e.until) {
+		until := begun.Add(d * 97 / 100)
+		if err == nil && until.After(e.least) {
+			e.least = until
+		}
+		if err == nil && !e.until.IsZero() && until.After(e.until) {
 			e.until = until
 		}
 	}
@@ -392,7 +347,7 @@ func (n *handling) moves(e *handledLease) {
 // reads has a writer become a reader.
 func (n *handling) reads(e *handledLease) {
 	due, begun := e.dueIn(n.late), time.Now()
-	l, err := n.becomes(e.of.Client, n.Ctx, e.Lease)
+	l, err := e.of.RWMutex(n.name).Downgrade(n.Ctx, e.Lease)
 	n.Wantf(err == nil || !due, "Downgrade: %v", err)
 	if err != nil {
 		return
@@ -408,22 +363,13 @@ func (n *handling) wants() {
 		return
 	}
 	ctx, giveUp := context.WithCancel(n.Ctx)
-	w := n.waits(ctx, n.Client)
+	w := n.sharable.waits(ctx, n.Client)
 	since := time.Now()
 	n.Rest(12*n.Trip() + n.late)
-	waits := !n.Plan.Quorum() // whose holders are not told
-	select {
-	case <-w.ended:
-		waits = false
-	default:
-	}
+	waits := !n.Plan.Quorum() && !isOver(w.ended) // the holders of a quorum are not told
 	for _, e := range n.leases {
 		if waits && e.due() && since.Sub(e.watched) > 4*n.Trip()+n.late {
-			select {
-			case <-e.wanted:
-			default:
-				n.Wantf(false, "the holder of a %s is not told that it is waited for", n.kind)
-			}
+			n.Wantf(isOver(e.wanted), "the holder of a %s is not told that it is waited for", n.kind)
 		}
 	}
 	giveUp()
@@ -440,29 +386,29 @@ func (n *handling) look() {
 	for _, e := range n.leases {
 		left := e.Remaining()
 		longest = max(longest, left)
-		if !e.until.IsZero() && left > 0 {
-			promised := time.Until(e.until)
+		if promised := max(time.Until(e.until), time.Until(e.least), 0); left > 0 {
 			n.Wantf(left >= promised-n.Trip() || !e.due(), "%v are left of a %s that has to be held for another %v", left, n.kind, promised)
 		}
 		n.Wantf(!e.due() || left > 0, "a %s that has to be held is not: %v", n.kind, e.Err())
 		n.Wantf(left == 0 || e.bound.IsZero() || time.Now().Before(e.last), "a %s is held that has reached its MaxHold long ago", n.kind)
+		n.Wantf(left > 0 || e.bound.IsZero() || !e.until.IsZero() || lostBy(e.Err(), redlatch.LossMaxHold), "a %s that is renewed ends before its MaxHold: %v", n.kind, e.Err())
 		if e.due() {
 			due++
 		}
 		if left > 0 {
 			e.latest = e.Deadline()
 		} else {
-			n.Wantf(time.Since(e.latest) < 20*time.Millisecond || over(e.Context()), "the context of a %s goes on that ended %v ago", n.kind, time.Since(e.latest))
+			n.Wantf(time.Since(e.latest) < 20*time.Millisecond || isOver(e.Context().Done()), "the context of a %s goes on that ended %v ago", n.kind, time.Since(e.latest))
 		}
 	}
 	if longest > 0 && n.Harmless() && !n.Plan.Quorum() {
-		kept := n.kept("redlatch:" + n.name)
+		kept := n.handleable.kept()
 		n.Wantf(kept >= longest*99/100, "a %s is kept for %v, and a lease lasts for another %v", n.kind, kept, longest)
 	}
 	if due < n.full {
 		return
 	}
-	l, err := n.lock(n.Client, n.Ctx, false)
+	l, err := n.try(n.Client)
 	if err == nil {
 		held := 0
 		for _, e := range n.leases {

@@ -5,17 +5,14 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
 // windowed begins a run of a job, which ends in some way or does not begin. Another client can run the
 // job when the window and the run are over, not before and at once.
 func windowed(a *player) {
-	defer a.Rest(a.UpTo(2 * time.Second))
 	const window, ttl = 900 * time.Millisecond, 300 * time.Millisecond
 	name := a.scene("dead")
 	p := a.meets(patient, func(o *redlatch.Options) { o.Lock.TTL = ttl })
-	defer func() { _ = p.Close() }()
 	run := func(c *redlatch.Client, ctx context.Context, f func()) (bool, error) {
 		return c.Job(name, redlatch.JobOptions{Window: window}).Do(ctx, func(context.Context, *redlatch.Lease) error {
 			f()
@@ -27,11 +24,9 @@ func windowed(a *player) {
 	last := time.Now().Add(sent)    // by then the client has looked twice for what it began
 	switch way {
 	case 0: // its caller has gone when it may begin
-		soon, cancel := context.WithTimeout(a.Ctx, a.Plan.Delay.Least)
-		defer cancel()
-		ctx, first = soon, time.Now()
+		ctx, first = a.within(a.Plan.Delay.Least), time.Now()
 	case 1, 2: // it is told late
-		p.meets(name, []wire.MishapHow{wire.RequestLost, wire.ReplyLost}[way-1], 0)
+		p.meets(name, resent[way-1], 0)
 	}
 	ran, err := run(p.Client, ctx, func() {
 		last = time.Now().Add(window)

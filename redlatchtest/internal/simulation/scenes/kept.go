@@ -3,7 +3,6 @@ package scenes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -12,43 +11,11 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// lingering is mutex for locks that clients keep.
-func lingering(a *player) {
-	o, ttl := a.lockOptions()
-	o.Replicas, o.Linger = redlatch.None, time.Millisecond+a.UpTo(ttl/3-time.Millisecond)
-	if a.OneIn(8) || a.Plan.Strict {
-		o.Linger = 0
-	}
-	name := fmt.Sprintf("linger-%d", a.Random.IntN(6))
-	m := a.Client.Mutex(name).With(o)
-	q := world.Acquisition{Kind: history.Mutex, Name: name, Wait: !a.OneIn(3), TTL: ttl, Most: o.MaxWait}
-	q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
-	for range 1 + a.Random.IntN(4) {
-		a.Acquire(q)
-	}
-}
-
-// locker is how a lock is acquired in one mode.
-type locker struct {
-	lock, try func(context.Context) (*redlatch.Lease, error)
-}
-
-// pair returns how these locks are acquired.
-func pair(m interface {
-	Lock(context.Context) (*redlatch.Lease, error)
-	TryLock(context.Context) (*redlatch.Lease, error)
-},
-) locker {
-	return locker{m.Lock, m.TryLock}
-}
-
 // keeper has a client keep a lock that it has released, and others want it: that client, which asks
 // nothing; and another, which waits, tries, or comes when the keeper is dead, deaf or closed.
 func keeper(a *player) {
-	defer a.Rest(a.UpTo(500 * time.Millisecond))
 	name := a.scene("kept")
 	p := a.meets(func(o *redlatch.Options) { o.Lock.StrictOrder, o.Lock.Linger = redlatch.Off, o.Lock.TTL/3 })
-	defer func() { _ = p.Close() }()
 	m, other := pair(p.Mutex(name)), pair(a.Client.Mutex(name))
 	if a.OneIn(3) { // for writing, or kept for reading and wanted for writing
 		m, other = pair(p.RWMutex(name)), pair(a.Client.RWMutex(name))
@@ -57,49 +24,38 @@ func keeper(a *player) {
 		}
 	}
 	var last int64 // token
-	take := func(acquire func(context.Context) (*redlatch.Lease, error)) bool {
-		l, err := acquire(a.Ctx)
-		if err != nil {
-			return false
-		}
+	for range 3 + a.Random.IntN(4) {
+		l := a.has(world.Either(!a.OneIn(3), m.lock, m.try)(a.Ctx))
 		token := l.Token()
 		a.Alwaysf(token == 0 || token > last, "a token of %d after %d", token, last)
 		a.WantBacked(world.Acquisition{Kind: history.Mutex, Name: name}, l)
 		last = max(last, token)
 		a.Rest(a.UpTo(2 * time.Millisecond))
-		return l.Release(context.Background()) == nil
-	}
-	for range 3 + a.Random.IntN(4) {
-		if !take(world.Either(!a.OneIn(3), m.lock, m.try)) {
-			return
-		}
+		err := l.Release(context.Background())
+		a.needs(err == nil)
 		a.Rest(a.UpTo(4 * a.Trip()))
 	}
 	var used *redlatch.Lease
-	listens := true
-	switch a.Random.IntN(5) {
+	what := a.Random.IntN(5)
+	switch what {
 	case 0:
-		used, _ = m.try(a.Ctx)
-	case 1:
 		_ = p.Close()
-		listens = false
-	case 2:
+	case 1:
 		p.dies()
-		listens = false
-	case 3:
+	case 2:
 		p.deafens()
-		listens = false
+	case 3:
+		used, _ = m.try(a.Ctx)
 	}
 	since := time.Now()
 	if a.OneIn(2) {
 		l, err := other.try(a.Ctx)
-		switch {
-		case err == nil:
+		if err == nil {
 			a.Alwaysf(used == nil || !used.Held(), "a try gets a lock that is in use")
 			drop(l)
-		default:
+		} else {
 			a.Wantf(errors.Is(err, redlatch.ErrTaken), "a try of a lock that is kept: %v", err)
-			a.Wantf(!listens || !strings.Contains(err.Error(), "does not listen"), "a try takes a client for deaf: %v", err)
+			a.Wantf(what < 3 || !strings.Contains(err.Error(), "does not listen"), "a try takes a client for deaf: %v", err)
 		}
 		a.Wantf(time.Since(since) <= 100*time.Millisecond+6*a.Trip(), "a try of a lock that is kept takes %v", time.Since(since))
 	}
@@ -107,10 +63,8 @@ func keeper(a *player) {
 		a.Rest(a.UpTo(4 * a.Trip()))
 		drop(used)
 	}
-	ctx, cancel := context.WithTimeout(a.Ctx, a.Plan.TTL+a.Plan.Heartbeat+2*time.Second)
-	defer cancel()
-	l, err := other.lock(ctx)
-	a.Wantf(err == nil, "a waiter does not get a lock that was kept: %v", err)
+	l, err := other.lock(a.within(a.Plan.TTL + a.Plan.Heartbeat + 2*time.Second))
+	a.wantDone(err, "a waiter does not get a lock that was kept")
 	if err == nil {
 		token := l.Token()
 		a.Alwaysf(token == 0 || token > last, "a token of %d after %d", token, last)
@@ -121,28 +75,22 @@ func keeper(a *player) {
 // shelved has a client keep a lock, or nearly so, and looks whether what happens to it then reaches the
 // client: a force, a cut, a reader inside, a text that goes to another process.
 func shelved(a *player) {
-	defer a.Rest(a.UpTo(500 * time.Millisecond))
 	name := a.scene("dead")
 	linger := func(o *redlatch.Options) {
 		o.Lock.StrictOrder, o.Lock.TTL, o.Lock.Linger, o.RequestTimeout = redlatch.Off, 9*time.Second, 3*time.Second, sent
 	}
 	p := a.meets(linger)
-	defer func() { _ = p.Close() }()
 	m := pair(p.Mutex(name))
 	shared := a.OneIn(3)
 	if shared {
 		m = pair(p.RWMutex(name))
 	}
 	l := a.mayKeep(m)
-	if l == nil {
-		return
-	}
 	what := a.Random.IntN(5)
 	if shared {
 		what = 5 + a.Random.IntN(2)
 	}
-	ctx, cancel := context.WithTimeout(a.Ctx, 10*time.Second)
-	defer cancel()
+	ctx := a.within(10 * time.Second)
 	switch what {
 	case 0: // an operator takes the lock by force as it is released, and another client acquires it
 		released := make(chan error, 1)
@@ -150,9 +98,7 @@ func shelved(a *player) {
 		a.Rest(a.UpTo(3 * a.Trip()))
 		_, err := a.Client.ForceRelease(a.Ctx, name, redlatch.ForceOptions{Reason: "shelved"})
 		<-released
-		if err != nil {
-			return
-		}
+		a.needs(err == nil)
 		if other, err := a.Client.Mutex(name).Lock(ctx); err == nil {
 			a.Rest(2 * a.Trip())
 			again, err := m.try(a.Ctx)
@@ -169,9 +115,7 @@ func shelved(a *player) {
 		drop(other)
 	case 2: // the lease goes to another process
 		_, err := l.Detach(a.Ctx)
-		if err != nil {
-			return
-		}
+		a.needs(err == nil)
 		a.Rest(2 * a.Trip())
 		other, err := a.Client.Mutex(name).TryLock(a.Ctx)
 		drop(other)
@@ -180,26 +124,18 @@ func shelved(a *player) {
 		asked := p.counts("ask ")
 		_, err := m.try(a.Ctx)
 		a.Wantf(errors.Is(err, redlatch.ErrTaken) && asked() == 0, "a client that has a lock tries it, and asks %d times: %v", asked(), err)
-		drop(l)
 	case 4: // the client takes the lock up again and again, and no lease is short
 		for range 6 {
 			drop(l)
 			a.Rest(a.UpTo(2950 * time.Millisecond))
-			var err error
-			if l, err = m.lock(ctx); err != nil {
-				return
-			}
+			l = a.has(m.lock(ctx))
 			a.Wantf(l.Remaining() > 2900*time.Millisecond || a.Plan.Heartbeat < 5*time.Second, "a lock is taken up with %v left of 9s", l.Remaining())
 		}
-		drop(l)
 	case 5: // a writer of a third client wants what two clients keep for their readers
 		drop(l)
 		second := a.meets(linger)
-		defer func() { _ = second.Close() }()
 		for _, c := range []*partner{p, second} {
-			if r := a.mayKeep(locker{c.RWMutex(name).RLock, c.RWMutex(name).TryRLock}); r != nil {
-				drop(r)
-			}
+			drop(a.mayKeep(locker{c.RWMutex(name).RLock, c.RWMutex(name).TryRLock}))
 		}
 		since := time.Now()
 		w := pair(a.Client.RWMutex(name))
@@ -216,9 +152,7 @@ func shelved(a *player) {
 			r, err = rw.RLock(context.WithoutCancel(l.Context()))
 			drop(l)
 		}
-		if err != nil {
-			return
-		}
+		a.needs(err == nil)
 		last := r.Token()
 		next, err := rw.TryLock(a.Ctx)
 		a.Alwaysf(err != nil || !r.Held(), "a writer is beside a reader who was the writer")
@@ -234,18 +168,9 @@ func shelved(a *player) {
 // mayKeep returns a lease on a lock that its client may keep: one that listens already.
 func (a *player) mayKeep(m locker) *redlatch.Lease {
 	for range 3 {
-		l, err := m.lock(a.Ctx)
-		if err != nil {
-			return nil
-		}
-		if err := l.Release(context.Background()); err != nil {
-			return nil
-		}
+		err := a.has(m.lock(a.Ctx)).Release(context.Background())
+		a.needs(err == nil)
 		a.Rest(2 * a.Trip())
 	}
-	l, err := m.lock(a.Ctx)
-	if err != nil {
-		return nil
-	}
-	return l
+	return a.has(m.lock(a.Ctx))
 }

@@ -24,7 +24,6 @@ func crossed(a *player) {
 		again, err := a.Client.Mutex(first).TryLock(l.Context())
 		drop(again)
 		a.Wantf(errors.Is(err, redlatch.ErrDeadlock) || !l.Held(), "a try of %q under its own lease: %v", first, err)
-		start := time.Now()
 		inner := world.Acquisition{Kind: history.Mutex, Name: second, Wait: true, TTL: a.Plan.TTL, Under: l}
 		inner.Take = func(ctx context.Context) (*redlatch.Lease, error) {
 			l, err := a.Client.Mutex(second).Lock(ctx)
@@ -34,9 +33,6 @@ func crossed(a *player) {
 			return l, err
 		}
 		a.Acquire(inner)
-		if a.Plan.Clients == 1 {
-			a.Wantf(time.Since(start) < 10*time.Second, "goroutines of one client waited for each other for %v", time.Since(start))
-		}
 	}
 	a.Acquire(q)
 }
@@ -45,7 +41,7 @@ func crossed(a *player) {
 func downgraded(a *player) {
 	m := a.Client.RWMutex("rw")
 	q := world.Acquisition{Kind: history.RWMutex, Name: "rw", Mode: "w", Wait: true, TTL: a.Plan.TTL, Take: m.Lock}
-	op := a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: q.Kind, Name: q.Name, Mode: q.Mode, Wait: true, TTL: int64(q.TTL)})
+	op := a.Asks(q)
 	ctx, cancel := a.Patience()
 	defer cancel()
 	l, err := m.Lock(ctx)
@@ -56,7 +52,7 @@ func downgraded(a *player) {
 	a.Granted(op, q, l)
 	a.Look(op, l)
 	reads := world.Acquisition{Kind: history.RWMutex, Name: "rw", Mode: "r", TTL: a.Plan.TTL}
-	reading := a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: q.Kind, Name: q.Name, Mode: "r", TTL: int64(q.TTL)})
+	reading := a.Asks(reads)
 	a.Look(op, l)
 	call := a.Call(history.Event{Type: history.Release, Of: op})
 	r, err := m.Downgrade(a.Ctx, l)
@@ -69,21 +65,6 @@ func downgraded(a *player) {
 	a.Note(history.Event{Type: history.Released, Op: call})
 	a.Wantf(!l.Held(), "the lease for writing is held after Downgrade")
 	a.Hold(reading, reads, r)
-}
-
-// resized changes the size of a semaphore, whose permits are not counted.
-func resized(a *player) {
-	s := a.Client.Semaphore("resized", 3)
-	l, err := s.TryAcquire(a.Ctx, 1+a.Random.Int64N(2))
-	if err != nil {
-		a.Rest(a.UpTo(50 * time.Millisecond))
-		return
-	}
-	if free, err := s.Available(a.Ctx); err == nil {
-		a.Wantf(free >= 0 && free <= 2, "%d of 3 permits are free beside a holder", free)
-	}
-	a.Rest(a.UpTo(10 * time.Millisecond))
-	drop(l)
 }
 
 // named enters a reentrant mutex as an owner that goroutines of several clients share.
@@ -130,10 +111,7 @@ func robbed(a *player) {
 		}
 		a.Rest(a.UpTo(50 * time.Millisecond))
 		if err := l.Release(context.Background()); err != nil {
-			lost := (*redlatch.LostError)(nil)
-			forced := errors.As(err, &lost) && lost.Reason == redlatch.LossForced
-			a.Wantf(forced, "a lease that only force could end ended with %v", err)
-			a.Wantf(!forced || lost.Force != nil && lost.Force.Reason == "robbed", "a forced loss says %+v", lost)
+			a.Wantf(forcedFor(err, "robbed"), "a lease that only force could end ended with %v", err)
 		}
 		return
 	}
@@ -152,46 +130,19 @@ func robbed(a *player) {
 	drop(l)
 }
 
-// panics acquires with a hook that panics at a step of it, beside acquisitions without. Nothing stays
-// behind.
-func panics(a *player) {
-	ctx := a.Ctx
-	if a.OneIn(2) {
-		ctx = world.PanicAt(ctx, a.AnyStep())
-	} else if a.OneIn(4) {
-		ctx = world.PanicAt(ctx, redlatch.EventReleased)
-	}
-	_ = world.Startled(func() error {
-		wait, both := a.OneIn(2), a.Client.MultiMutex("panics-0", "panics-1")
-		if a.OneIn(2) {
-			l, err := world.Either(wait, both.Lock, both.TryLock)(ctx)
-			if err == nil {
-				_ = l.Release(ctx)
-			}
-			return err
-		}
-		i := a.Random.IntN(5)
-		l, err := sharables(fmt.Sprint("panics-", 2+i))[i].lock(a.Client, ctx, wait)
-		if err == nil {
-			_ = l.Release(ctx)
-		}
-		return err
-	})
-	a.Rest(a.UpTo(50 * time.Millisecond))
-}
-
-// labeled holds a lock with labels, which Inspect shows.
+// labeled holds a lock with labels, which Inspect shows. Too many labels are refused.
 func labeled(a *player) {
+	labels := make(map[string]string)
+	for i := range 9 {
+		labels[fmt.Sprint(i)] = "too many"
+	}
+	_, err := a.Client.Mutex(a.scene("labels")).TryLock(redlatch.WithLabels(a.Ctx, labels))
+	a.Alwaysf(errors.Is(err, redlatch.ErrInvalid), "an acquisition with nine labels: %v", err)
 	ctx := redlatch.WithLabels(a.Ctx, map[string]string{"request": fmt.Sprint(a.Number)})
 	name := fmt.Sprintf("labeled-%s-%d", a.Name, a.Number)
-	l, err := a.Client.Mutex(name).Lock(ctx)
-	if err != nil {
-		return
-	}
+	l := a.has(a.Client.Mutex(name).Lock(ctx))
 	a.Rest(200*time.Millisecond + 4*a.Trip())
 	if info, err := a.Client.Inspect(a.Ctx, name); err == nil && l.Held() {
 		a.Wantf(len(info.Holders) == 1 && info.Holders[0].Labels["request"] == fmt.Sprint(a.Number), "Inspect shows %+v for a lease with labels", info)
 	}
-	drop(l)
-	a.Rest(a.UpTo(time.Second))
 }

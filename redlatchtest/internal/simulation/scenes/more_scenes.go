@@ -3,7 +3,6 @@ package scenes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -15,58 +14,46 @@ const minHold = 40 * time.Millisecond
 
 // shut releases a lock of any kind before its MinHold has passed, and looks when it opens.
 func shut(a *player) {
-	defer a.Rest(a.UpTo(500 * time.Millisecond))
-	name := a.scene("shut")
-	kinds := sharables(name)
-	k := kinds[a.Random.IntN(len(kinds)-1)] // a slot pool has no such option
+	k := a.lock(unpooled...)
 	waited := a.OneIn(3)
 	forced, hold := !waited && a.OneIn(4), minHold
 	if forced {
 		hold = world.LongestHold // a force takes some round trips
 	}
 	p := a.meets(func(o *redlatch.Options) { o.Lock.MinHold = hold })
-	defer func() { _ = p.Close() }()
-	l, err := k.lock(p.Client, a.Ctx, false)
-	if err != nil {
-		return
-	}
+	l := k.heldBy(p.Client)
 	token := l.Token()
 	var w *waiter
 	if waited {
 		w = k.waits(a.Ctx, a.Client)
-		defer func() {
-			<-w.ended
-			drop(w.lease)
-		}()
 	}
 	a.Rest(a.UpTo(minHold / 2))
-	if err := l.Release(context.Background()); err != nil && !errors.Is(err, redlatch.ErrUnreachable) || token == 0 {
-		return
-	}
-	if w != nil {
+	err := l.Release(context.Background())
+	a.needs((err == nil || errors.Is(err, redlatch.ErrUnreachable)) && token != 0)
+	if waited {
 		if <-w.ended; w.err == nil {
 			a.wantOpen(k.kind, token, w.lease)
 		}
 		return
 	}
 	if forced && k.kind == "mutex" && a.OneIn(2) {
-		taken, err := a.Client.Mutex(name).TakeByForce(a.Ctx, redlatch.ForceOptions{})
-		a.Wantf(err == nil, "a mutex that is shut is taken by force: %v", err)
+		taken, err := a.Client.Mutex(k.name).TakeByForce(a.Ctx, redlatch.ForceOptions{})
+		a.wantDone(err, "a mutex that is shut is taken by force")
 		drop(taken)
 		return
 	}
 	if forced {
-		_, err := a.Client.ForceRelease(a.Ctx, name, redlatch.ForceOptions{})
-		open, tried := k.lock(a.Client, a.Ctx, false)
-		a.Wantf(err == nil && tried == nil, "a %s that is shut is opened by force: %v, %v", k.kind, err, tried)
+		_, err := a.Client.ForceRelease(a.Ctx, k.name, redlatch.ForceOptions{})
+		open, tried := k.try(a.Client)
+		a.wantDone(errors.Join(err, tried), "a %s that is shut is opened by force", k.kind)
 		drop(open)
 		return
 	}
 	if k.kind == "election" && a.Harmless() {
-		leader, err := a.Client.Election(name).Leader(a.Ctx)
+		leader, err := a.Client.Election(k.name).Leader(a.Ctx)
 		a.Wantf(err != nil || leader.Value == "", "a leader that has resigned leads: %+v", leader)
 	}
-	if early, err := k.lock(a.Client, a.Ctx, false); err == nil {
+	if early, err := k.try(a.Client); err == nil {
 		a.wantOpen(k.kind, token, early)
 	} else {
 		a.Wantf(errors.Is(err, redlatch.ErrTaken), "a try of a %s that is shut: %v", k.kind, err)
@@ -91,64 +78,44 @@ func (a *player) wantOpen(kind string, token int64, next *redlatch.Lease) {
 
 // gaveBack fails to lock one of several names. The others are free then, whatever the least hold.
 func gaveBack(a *player) {
-	defer a.Rest(a.UpTo(500 * time.Millisecond))
 	first, second := a.scene("back"), a.scene("back")
 	if first > second {
 		first, second = second, first
 	}
-	l, err := a.Client.Mutex(second).TryLock(a.Ctx)
-	if err != nil {
-		return
-	}
+	l := a.has(a.Client.Mutex(second).TryLock(a.Ctx))
 	p := a.meets(func(o *redlatch.Options) { o.Lock.MinHold = world.LongestHold })
 	both, err := p.MultiMutex(first, second).With(redlatch.LockOptions{MaxWait: 10 * a.Trip()}).Lock(a.Ctx)
 	drop(both)
-	if !l.Held() {
-		err = nil
-	}
-	if err != nil {
+	if err != nil && l.Held() {
 		a.Wantf(errors.Is(err, redlatch.ErrTaken), "Lock of several names of which one is taken: %v", err)
 		free, err := a.Client.Mutex(first).TryLock(a.Ctx)
-		a.Wantf(err == nil, "a name that was given back: %v", err)
+		a.wantDone(err, "a name that was given back")
 		drop(free)
 	}
-	drop(l)
-	_ = p.Close()
 }
 
 // readers wait together for a writer, and are let in together.
 func readers(a *player) {
-	defer a.Rest(a.UpTo(3 * time.Second))
 	name := a.scene("readers")
-	l, err := a.Client.RWMutex(name).TryLock(a.Ctx)
-	if err != nil {
-		return
-	}
+	l := a.has(a.Client.RWMutex(name).TryLock(a.Ctx))
 	p := a.meets()
-	defer func() { _ = p.Close() }()
 	const n = 10
-	in, out, done := make(chan struct{}, n), make(chan struct{}), make(chan struct{}, n)
-	ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Second)
-	defer cancel()
+	in, ctx := make(chan struct{}, n), a.within(5*time.Second)
 	for i := range n {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			c := p.Client
-			if i == 0 {
-				c = a.Client
-			}
+		c := p.Client
+		if i == 0 {
+			c = a.Client
+		}
+		a.waits(func() (*redlatch.Lease, error) {
 			r, err := c.RWMutex(name).RLock(ctx)
-			if err != nil {
-				return
+			if err == nil {
+				in <- struct{}{}
 			}
-			in <- struct{}{}
-			<-out
-			drop(r)
-		}()
+			return r, err
+		})
 	}
 	a.Rest(8 * a.Trip())
-	held := l.Held()
-	drop(l)
+	held := gives(l)
 	a.Rest(2 * a.Trip())
 	a.Wantf(!held || len(in) == n, "%d of %d readers are in", len(in), n)
 	if a.Harmless() {
@@ -156,19 +123,12 @@ func readers(a *player) {
 		a.Wantf(errors.Is(err, redlatch.ErrTaken), "a writer beside %d readers: %v", len(in), err)
 		drop(w)
 	}
-	close(out)
-	cancel()
-	for range n {
-		<-done
-	}
 }
 
 // knotted has two goroutines of one client wait for each other. One of them is told at once.
 func knotted(a *player) {
-	defer a.Rest(a.UpTo(500 * time.Millisecond))
 	names := []string{a.scene("knot"), a.scene("knot"), a.scene("knot")}
-	ctx, cancel := context.WithTimeout(a.Ctx, 100*a.Trip()) // while the world goes on
-	defer cancel()
+	ctx := a.within(100 * a.Trip()) // while the world goes on
 	several := a.OneIn(2)
 	tied := make(chan error, 2)
 	begun := make(chan struct{})
@@ -207,36 +167,16 @@ func knotted(a *player) {
 	}
 }
 
-// overlabeled acquires with labels that are refused.
-func overlabeled(a *player) {
-	labels := make(map[string]string)
-	for i := range 9 {
-		labels[fmt.Sprint(i)] = "too many"
-	}
-	l, err := a.Client.Mutex(a.scene("labels")).TryLock(redlatch.WithLabels(a.Ctx, labels))
-	a.Alwaysf(errors.Is(err, redlatch.ErrInvalid), "an acquisition with nine labels: %v", err)
-	drop(l)
-	a.Rest(100*time.Millisecond + a.UpTo(time.Second))
-}
-
 // namedNow has a waiter give up when another client was let in before it. The error names that client's
 // lease.
 func namedNow(a *player) {
-	defer a.Rest(a.UpTo(500 * time.Millisecond))
-	name, beat := a.scene("dead"), 200*time.Millisecond
-	kinds := sharables(name)
-	k := kinds[a.Random.IntN(len(kinds))]
-	p, q := a.meets(patient), a.meets(patient, func(o *redlatch.Options) { o.Heartbeat = beat })
-	defer func() { _ = errors.Join(p.Close(), q.Close()) }()
-	l, err := k.lock(a.Client, a.Ctx, false)
-	if err != nil {
-		return
-	}
-	next := k.waits(a.Ctx, p.Client)
-	a.Rest(8 * a.Trip())
+	const beat = 200 * time.Millisecond
+	k := a.lock()
+	p, q := a.meets(patient), a.meets(patient, beating(beat))
+	l := k.heldBy(a.Client)
+	next := k.queues(a.Ctx, p.Client)
 	ctx, giveUp := context.WithCancel(a.Ctx)
-	last := k.waits(ctx, q.Client)
-	a.Rest(8 * a.Trip())
+	last := k.queues(ctx, q.Client)
 	drop(l)
 	<-next.ended
 	a.Rest(6*beat/5 + 8*a.Trip())
@@ -249,18 +189,12 @@ func namedNow(a *player) {
 		}
 		a.Wantf(errors.As(last.err, &taken) && taken.Owner == owner, "a waiter for a %s that %s has gives up: %v", k.kind, owner, last.err)
 	}
-	last.release()
-	next.release()
 }
 
-// refusedOwn waits, and tries, for what another goroutine of the same client has. The errors say so.
-func refusedOwn(a *player) {
-	defer a.Rest(a.UpTo(500 * time.Millisecond))
+// own waits, and tries, for what another goroutine of the same client has. The errors say so.
+func own(a *player) {
 	name := a.scene("own")
-	l, err := a.Client.Mutex(name).Lock(a.Ctx)
-	if err != nil {
-		return
-	}
+	l := a.has(a.Client.Mutex(name).Lock(a.Ctx))
 	m := a.Client.Mutex(name).With(redlatch.LockOptions{MaxWait: 5 * a.Trip()})
 	for _, wait := range []bool{true, false} {
 		second, err := world.Either(wait, m.Lock, m.TryLock)(a.Ctx)
@@ -273,5 +207,4 @@ func refusedOwn(a *player) {
 		a.Wantf(errors.As(err, &taken) && taken.Own && taken.Owner == l.Owner() && !taken.Since.IsZero() || !l.Held(),
 			"the error of a mutex that this client holds: %v", err)
 	}
-	drop(l)
 }

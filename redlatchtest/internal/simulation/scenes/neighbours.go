@@ -71,10 +71,8 @@ func shared(a *player) {
 		a.neighbour()
 		return
 	}
-	ctx, cancel := context.WithTimeout(a.Ctx, 3*time.Second+a.UpTo(3*time.Second))
-	defer cancel()
 	start := time.Now()
-	l, err := a.Client.Mutex("shared").With(sharedOptions).Lock(ctx)
+	l, err := a.Client.Mutex("shared").With(sharedOptions).Lock(a.within(3*time.Second + a.UpTo(3*time.Second)))
 	if err != nil {
 		a.Wantf(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled), "Lock = %v", err)
 		return
@@ -129,10 +127,7 @@ func (a *player) neighbour() {
 // and then all the same. They do not wait for a clock that is set back. When they are gone, a newcomer
 // has it at once.
 func yields(a *player) {
-	defer a.Rest(2*time.Second + a.UpTo(2*time.Second))
-	if !a.Harmless() {
-		return
-	}
+	a.needs(a.Harmless())
 	s, meets := a.server()
 	const name, key = "yields", "redlatch:yields"
 	o := redlatch.LockOptions{TTL: 10 * time.Second, Yield: redlatch.Yield{Every: 3, For: 60 * time.Millisecond}}
@@ -142,7 +137,6 @@ func yields(a *player) {
 	var served atomic.Int64
 	for range 2 {
 		p := meets(patient)
-		defer func() { _ = p.Close() }()
 		for range 3 {
 			all.Go(func() {
 				a.Rest(a.Trip())
@@ -176,15 +170,13 @@ func yields(a *player) {
 	a.Wantf(!yields || served.Load() > n || ctx.Err() != nil, "a line that yields waits for a clock that was set back")
 	stop()
 	all.Wait()
-	p := meets(patient)
-	defer func() { _ = p.Close() }()
-	acquire := p.Mutex(name).Lock // the line may yield yet
+	acquire := meets(patient).Mutex(name).Lock // the line may yield yet
 	if a.OneIn(2) {
 		a.Rest(2*o.Yield.For + sent/2) // each waiter gives back what it asked for
-		acquire = p.Mutex(name).TryLock
+		acquire = meets(patient).Mutex(name).TryLock
 	}
 	l, err := acquire(a.Ctx)
-	a.Wantf(err == nil, "a mutex that is free, and whose line has yielded: %v", err)
+	a.wantDone(err, "a mutex that is free, and whose line has yielded")
 	drop(l)
 }
 
@@ -228,14 +220,8 @@ func fenced(a *player) {
 
 // announced takes a lock by force, and announces that it is free.
 func announced(a *player) {
-	defer a.Rest(a.UpTo(time.Second))
 	name := a.scene("announced")
-	p := a.meets()
-	defer func() { _ = p.Close() }()
-	l, err := p.Mutex(name).TryLock(a.Ctx)
-	if err != nil {
-		return
-	}
+	l := a.has(a.meets().Mutex(name).TryLock(a.Ctx))
 	token, heard := l.Token(), 0
 	s := a.At("redlatch:" + name)
 	sub := s.Subscribe("free "+name, func(string) { heard++ })
@@ -248,8 +234,6 @@ func announced(a *player) {
 		info, err := a.Client.Inspect(a.Ctx, name)
 		a.Alwaysf(err != nil || info.Forced != nil && info.Forced.Reason == "announced" && info.Token > token, "Inspect after a forced release: %+v", info)
 		err = l.Release(context.Background())
-		lost := (*redlatch.LostError)(nil)
-		a.Wantf(errors.As(err, &lost) && lost.Reason == redlatch.LossForced, "the release of what was taken by force: %v", err)
+		a.Wantf(lostBy(err, redlatch.LossForced), "the release of what was taken by force: %v", err)
 	}
-	drop(l)
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// player is an actor in a role of this package.
-type player struct{ *world.Actor }
-
 // stage is what the players of a world share.
 type stage struct {
 	mu       sync.Mutex // guards what is below
@@ -37,15 +34,14 @@ type neighbourhood struct {
 	announced time.Time // last
 }
 
-// partner is the second client of an actor.
+// partner is another client of an actor, for a scene.
 type partner struct {
 	*redlatch.Client
 	world *world.World
 	links []*wire.Link
 }
 
-// meets opens a second client, with other options if there is a change. The caller closes it, or
-// kills it.
+// meets opens another client for this scene, with other options if there is a change.
 func (a *player) meets(changes ...func(*redlatch.Options)) *partner {
 	return a.meetsAt(a.Servers, a.Open, changes)
 }
@@ -62,9 +58,11 @@ func (a *player) meetsAt(
 	client, err := open(links, o)
 	if err != nil {
 		a.Fail("New = %v", err)
-		return nil
+		a.needs(false)
 	}
-	return &partner{client, a.World, links}
+	p := &partner{client, a.World, links}
+	a.later(func() { _ = p.Close() })
+	return p
 }
 
 // server returns a server of a scene's own, and what opens a client there.
@@ -117,28 +115,19 @@ func (p *partner) totals(of func(what string) int) func() int {
 	return func() int { return count() - before }
 }
 
-// lasting gives a partner leases of that length. Its requests do not take long.
-func lasting(ttl time.Duration) func(*redlatch.Options) {
-	return func(o *redlatch.Options) {
-		o.Lock.TTL, o.Lock.Renew, o.RequestTimeout = ttl, redlatch.Off, 300*time.Millisecond
-	}
-}
-
 // cutsOff has a partner not reach a node for a while.
 func (p *partner) cutsOff(node int, d time.Duration) {
 	p.world.Net.Call(func() { p.links[node].Set(wire.Refuses, d) })
 }
 
+// cutsOffAll has a partner reach no server for a while.
+func (p *partner) cutsOffAll(d time.Duration) {
+	p.each(func(l *wire.Link) { l.Set(wire.Refuses, d) })
+}
+
 // mayNot has the partner's user lack the right to these commands, and to no others.
 func (p *partner) mayNot(commands ...string) {
 	p.each(func(l *wire.Link) { l.User = commands })
-}
-
-// cutsOffAll has a partner reach no server for a while.
-func (p *partner) cutsOffAll(d time.Duration) {
-	for i := range p.links {
-		p.cutsOff(i, d)
-	}
 }
 
 // deafens has a client hear no message any more.
@@ -154,6 +143,9 @@ func (p *partner) mutes() {
 	})
 }
 
+// resent are the mishaps after which a client sends a request again, and which it may not notice.
+var resent = []wire.MishapHow{wire.RequestLost, wire.ReplyLost}
+
 // meets has the next request with a text meet a mishap: at one server of a quorum.
 func (p *partner) meets(text string, how wire.MishapHow, late time.Duration) {
 	p.meet(&wire.Mishap{Text: text, How: how, Late: late})
@@ -167,6 +159,17 @@ func (p *partner) meet(m *wire.Mishap) {
 	p.world.Net.Call(func() {
 		for _, l := range links {
 			l.Mishaps = append(l.Mishaps, m)
+		}
+	})
+}
+
+// loses has the next n requests with a text get lost at each of these links.
+func (p *partner) loses(links []*wire.Link, text string, n int) {
+	p.world.Net.Call(func() {
+		for _, l := range links {
+			for range n {
+				l.Mishaps = append(l.Mishaps, &wire.Mishap{Text: text, How: wire.RequestLost})
+			}
 		}
 	})
 }
@@ -186,6 +189,18 @@ const ofPatient = 20 * time.Second
 func patient(o *redlatch.Options) {
 	o.RequestTimeout = sent
 	o.Lock.TTL = ofPatient
+}
+
+// lasting gives a partner leases of that length. Its requests do not take long.
+func lasting(ttl time.Duration) func(*redlatch.Options) {
+	return func(o *redlatch.Options) {
+		o.Lock.TTL, o.Lock.Renew, o.RequestTimeout = ttl, redlatch.Off, 300*time.Millisecond
+	}
+}
+
+// beating gives a partner that heartbeat.
+func beating(d time.Duration) func(*redlatch.Options) {
+	return func(o *redlatch.Options) { o.Heartbeat = d }
 }
 
 // drop releases a lock, if it was granted.

@@ -12,8 +12,8 @@ import (
 )
 
 // lockOptions draws options that each acquisition may have.
-func (a *player) lockOptions() (o redlatch.LockOptions, ttl time.Duration) {
-	ttl = a.Plan.TTL
+func (a *player) lockOptions() (o redlatch.LockOptions) {
+	o.TTL = a.Plan.TTL
 	if a.OneIn(6) {
 		o.Renew = redlatch.Off
 	}
@@ -27,21 +27,28 @@ func (a *player) lockOptions() (o redlatch.LockOptions, ttl time.Duration) {
 		o.Replicas = 1
 	}
 	if a.OneIn(6) {
-		ttl = ttl/2 + a.UpTo(ttl/2)
-		o.TTL = ttl
+		o.TTL = o.TTL/2 + a.UpTo(o.TTL/2)
 	}
-	return o, ttl
+	return o
+}
+
+// asks returns an acquisition with these options. It waits, or tries once in so many times.
+func (a *player) asks(kind, name string, o redlatch.LockOptions, on locker, tries int) world.Acquisition {
+	q := world.Acquisition{
+		Kind: kind, Name: name, Wait: !a.OneIn(tries), TTL: o.TTL, Most: o.MaxWait, Line: o.MaxWaiters,
+	}
+	q.Take = world.Either(q.Wait, on.lock, on.try)
+	return q
 }
 
 func mutex(a *player) {
-	o, ttl := a.lockOptions()
+	o := a.lockOptions()
 	name := fmt.Sprintf("mutex-%d", a.Random.IntN(2))
 	m := a.Client.Mutex(name).With(o)
-	q := world.Acquisition{Kind: history.Mutex, Name: name, Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
+	q := a.asks(history.Mutex, name, o, pair(m), 4)
 	if o.Replicas > 0 { // which another request waits for
 		q.GivesBack = 1
 	}
-	q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
 	if !a.OneIn(4) {
 		a.Acquire(q)
 		return
@@ -55,7 +62,7 @@ func mutex(a *player) {
 
 // runIn is run for the form that calls a function.
 func (a *player) runIn(q world.Acquisition, do func(context.Context, func(context.Context, *redlatch.Lease) error) error) {
-	op := a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: q.Kind, Name: q.Name, Wait: q.Wait, TTL: int64(q.TTL)})
+	op := a.Asks(q)
 	ctx, cancel := a.Patience()
 	defer cancel()
 	ran := false
@@ -84,59 +91,63 @@ func (a *player) runIn(q world.Acquisition, do func(context.Context, func(contex
 }
 
 func minhold(a *player) {
-	o, ttl := a.lockOptions()
+	o := a.lockOptions()
 	o.MinHold, o.Replicas = 10*time.Millisecond, redlatch.None
-	m := a.Client.Mutex("minhold").With(o)
-	q := world.Acquisition{Kind: history.Mutex, Name: "minhold", Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
-	q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
-	a.Acquire(q)
+	a.Acquire(a.asks(history.Mutex, "minhold", o, pair(a.Client.Mutex("minhold").With(o)), 4))
 }
 
 func bounded(a *player) {
-	o, ttl := a.lockOptions()
+	o := a.lockOptions()
 	o.MaxWaiters = 1 + a.Random.IntN(2)
-	m := a.Client.Mutex("bounded").With(o)
-	q := world.Acquisition{Kind: history.Mutex, Name: "bounded", Wait: !a.OneIn(6), TTL: ttl, Most: o.MaxWait, Line: o.MaxWaiters}
-	q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
+	q := a.asks(history.Mutex, "bounded", o, pair(a.Client.Mutex("bounded").With(o)), 6)
 	a.WantBound(q, 2)
 	a.Acquire(q)
 }
 
+// lingering is mutex for locks that clients keep.
+func lingering(a *player) {
+	o := a.lockOptions()
+	o.Replicas, o.Linger = redlatch.None, time.Millisecond+a.UpTo(o.TTL/3-time.Millisecond)
+	if a.OneIn(8) || a.Plan.Strict {
+		o.Linger = 0
+	}
+	name := fmt.Sprintf("linger-%d", a.Random.IntN(6))
+	q := a.asks(history.Mutex, name, o, pair(a.Client.Mutex(name).With(o)), 3)
+	for range 1 + a.Random.IntN(4) {
+		a.Acquire(q)
+	}
+}
+
 func reentrant(a *player) {
-	o, ttl := a.lockOptions()
+	o := a.lockOptions()
 	m := a.Client.ReentrantMutex("reentrant").With(o)
-	q := world.Acquisition{Kind: history.Reentrant, Name: "reentrant", Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
-	q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
+	q := a.asks(history.Reentrant, "reentrant", o, pair(m), 4)
 	q.Enter = func(l *redlatch.Lease) {
 		if a.OneIn(2) {
 			return
 		}
-		a.Acquire(world.Acquisition{Kind: history.Reentrant, Name: "reentrant", Wait: true, TTL: ttl, Most: o.MaxWait, Under: l, Take: m.Lock})
+		a.Acquire(world.Acquisition{Kind: history.Reentrant, Name: "reentrant", Wait: true, TTL: o.TTL, Most: o.MaxWait, Under: l, Take: m.Lock})
 	}
 	a.Acquire(q)
 }
 
 func rw(a *player) {
-	o, ttl := a.lockOptions()
+	o := a.lockOptions()
 	m := a.Client.RWMutex("rw").With(o)
-	q := world.Acquisition{Kind: history.RWMutex, Name: "rw", Mode: "r", Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
-	q.Take = world.Either(q.Wait, m.RLock, m.TryRLock)
+	mode, on := "r", locker{m.RLock, m.TryRLock}
 	if a.OneIn(3) {
-		q.Mode, q.Take = "w", world.Either(q.Wait, m.Lock, m.TryLock)
+		mode, on = "w", pair(m)
 	}
+	q := a.asks(history.RWMutex, "rw", o, on, 4)
+	q.Mode = mode
 	a.Acquire(q)
 }
 
 func semaphore(a *player) {
-	o, ttl := a.lockOptions()
-	s := a.Client.Semaphore("semaphore", world.Permits).With(o)
-	q := world.Acquisition{Kind: history.Semaphore, Name: "semaphore", N: 1 + a.Random.Int64N(world.Permits), Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
-	q.Take = func(ctx context.Context) (*redlatch.Lease, error) {
-		if q.Wait {
-			return s.Acquire(ctx, q.N)
-		}
-		return s.TryAcquire(ctx, q.N)
-	}
+	o := a.lockOptions()
+	s, n := a.Client.Semaphore("semaphore", world.Permits).With(o), 1+a.Random.Int64N(world.Permits)
+	q := a.asks(history.Semaphore, "semaphore", o, asking(s.Acquire, s.TryAcquire, n), 4)
+	q.N = n
 	if a.OneIn(8) {
 		q.Wait, q.N, q.Take = false, 0, s.TryAcquireAll
 		q.More = func(l *redlatch.Lease, e *history.Event) { e.N = l.Permits() }
@@ -145,20 +156,16 @@ func semaphore(a *player) {
 }
 
 func slots(a *player) {
-	o, ttl := a.lockOptions()
+	o := a.lockOptions()
 	p := a.Client.SlotPool("slots", world.SlotCount, redlatch.SlotOptions{Quarantine: world.Quarantine}).With(o)
-	q := world.Acquisition{Kind: history.SlotPool, Name: "slots", Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
-	var slot *redlatch.Slot
-	q.Take = func(ctx context.Context) (_ *redlatch.Lease, err error) {
-		if slot, err = world.Either(q.Wait, p.Acquire, p.TryAcquire)(ctx); err != nil {
-			return nil, err
+	q := a.asks(history.SlotPool, "slots", o, pooled(p), 4)
+	q.More = func(l *redlatch.Lease, e *history.Event) {
+		id := 0
+		slot, err := l.Slot()
+		if err == nil {
+			id, err = slot.ID()
 		}
-		return slot.Lease, nil
-	}
-	q.More = func(_ *redlatch.Lease, e *history.Event) {
-		if id, err := slot.ID(); err == nil {
-			e.Slot = id
-		} else {
+		if e.Slot = id; err != nil {
 			e.Type, e.Why = history.Refused, history.WhyLost
 		}
 	}
@@ -166,15 +173,9 @@ func slots(a *player) {
 }
 
 func election(a *player) {
-	o, ttl := a.lockOptions()
+	o := a.lockOptions()
 	e := a.Client.Election("election").With(o)
-	q := world.Acquisition{Kind: history.Election, Name: "election", Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
-	q.Take = func(ctx context.Context) (*redlatch.Lease, error) {
-		if q.Wait {
-			return e.Campaign(ctx, a.Name)
-		}
-		return e.TryCampaign(ctx, a.Name)
-	}
+	q := a.asks(history.Election, "election", o, asking(e.Campaign, e.TryCampaign, a.Name), 4)
 	q.Enter = func(l *redlatch.Lease) {
 		if a.OneIn(3) {
 			_ = e.Proclaim(a.Ctx, l, a.Name+" again")
@@ -185,19 +186,15 @@ func election(a *player) {
 
 // campaign runs for leader as programs do, for a while.
 func campaign(a *player) {
-	ctx, cancel := context.WithTimeout(a.Ctx, a.UpTo(min(5*a.Plan.TTL, 5*time.Second))+time.Second)
-	defer cancel()
+	ctx := a.within(a.UpTo(min(5*a.Plan.TTL, 5*time.Second)) + time.Second)
 	q := world.Acquisition{Kind: history.Election, Name: "campaign", TTL: a.Plan.TTL}
-	stand := func() int64 { // a term may be granted from now on
-		return a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: q.Kind, Name: q.Name, TTL: int64(q.TTL)})
-	}
-	op := stand()
+	op := a.Asks(q) // a term may be granted from now on
 	_ = a.Client.Election(q.Name).Run(ctx, a.Name, func(ctx context.Context, term *redlatch.Lease) error {
 		a.Granted(op, q, term)
 		a.Look(op, term)
 		wire.Sleep(ctx, a.UpTo(min(a.Plan.TTL/2, time.Second)))
 		a.Look(op, term)
-		op = stand()
+		op = a.Asks(q)
 		return nil
 	})
 }
@@ -220,10 +217,7 @@ func multi(a *player) {
 	names := []string{"multi-0", "multi-1", "multi-2"}
 	if a.OneIn(2) {
 		name := names[a.Random.IntN(len(names))]
-		m := a.Client.Mutex(name)
-		q := world.Acquisition{Kind: history.Multi, Name: name, Wait: !a.OneIn(4), TTL: a.Plan.TTL}
-		q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
-		a.Acquire(q)
+		a.Acquire(a.asks(history.Multi, name, redlatch.LockOptions{TTL: a.Plan.TTL}, pair(a.Client.Mutex(name)), 4))
 		return
 	}
 	a.Random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -231,7 +225,7 @@ func multi(a *player) {
 	wait := !a.OneIn(3)
 	ops := make(map[string]int64)
 	for _, name := range names {
-		ops[name] = a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: history.Multi, Name: name, Wait: wait, TTL: int64(a.Plan.TTL)})
+		ops[name] = a.Asks(world.Acquisition{Kind: history.Multi, Name: name, Wait: wait, TTL: a.Plan.TTL})
 	}
 	ctx, cancel := a.Patience()
 	defer cancel()
@@ -267,10 +261,8 @@ func multi(a *player) {
 // which the history knows it, so to the history the actors are one owner that enters again.
 func adopt(a *player) {
 	text, again := a.anyText()
-	q := world.Acquisition{Kind: history.Reentrant, Name: "adopt", Wait: !a.OneIn(4), TTL: a.Plan.TTL}
+	q := a.asks(history.Reentrant, "adopt", redlatch.LockOptions{TTL: a.Plan.TTL}, pair(a.Client.Mutex("adopt")), 4)
 	q.More = func(_ *redlatch.Lease, e *history.Event) { e.Owner = fmt.Sprint(e.Token) }
-	m := a.Client.Mutex("adopt")
-	q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
 	if text != "" && a.Plan.Harm == world.Losses {
 		// A server that comes back with an old copy may know the lease again, and its token, which is
 		// smaller than those that were given since. So what is adopted here counts for no check.
@@ -297,7 +289,7 @@ func adopt(a *player) {
 		a.Acquire(q)
 		return
 	}
-	op := a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: q.Kind, Name: q.Name, Wait: q.Wait, TTL: int64(q.TTL)})
+	op := a.Asks(q)
 	ctx, cancel := a.Patience()
 	defer cancel()
 	l, err := q.Take(ctx)
@@ -345,8 +337,7 @@ func (a *player) used(text string) {
 
 // observe follows an election, looks at locks, and reads the journal.
 func observe(a *player) {
-	ctx, cancel := context.WithTimeout(a.Ctx, a.UpTo(5*time.Second)+10*time.Millisecond)
-	defer cancel()
+	ctx := a.within(a.UpTo(5*time.Second) + 10*time.Millisecond)
 	switch a.Random.IntN(5) {
 	case 0:
 		for range a.Client.Election("election").Observe(ctx) {

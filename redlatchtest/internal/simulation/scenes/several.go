@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
 // What is in this file is about several names at once, and about outages.
@@ -16,17 +17,12 @@ import (
 // awaited waits for two names of which the second is taken, while the lease on the first ages or is
 // taken away.
 func awaited(a *player) {
-	defer a.Rest(a.UpTo(2 * time.Second))
-	name := a.scene("dead")
-	first, second := name+"-a", name+"-b"
-	p := a.meets(func(o *redlatch.Options) { o.Lock.TTL = 10 * time.Second })
-	defer func() { _ = p.Close() }()
-	ctx, cancel := context.WithTimeout(a.Ctx, 10*time.Second)
-	defer cancel()
-	l, err := a.Client.Mutex(second).TryLock(ctx)
-	if err != nil {
-		return
+	first, second := a.lock("mutex"), a.lock("mutex")
+	if first.name > second.name { // they are locked in order
+		first, second = second, first
 	}
+	p := a.meets(func(o *redlatch.Options) { o.Lock.TTL = 10 * time.Second })
+	l := second.heldBy(a.Client)
 	const ttl = 2 * time.Second
 	o := redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}
 	// In a cluster, a holder that has never waited for a name is not told at once that it is taken.
@@ -35,47 +31,42 @@ func awaited(a *player) {
 		o = redlatch.LockOptions{}
 	}
 	var both *redlatch.MultiLease
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		both, err = p.MultiMutex(first, second).With(o).Lock(ctx)
-	}()
+	w := a.waits(func() (_ *redlatch.Lease, err error) {
+		both, err = p.MultiMutex(first.name, second.name).With(o).Lock(a.Ctx)
+		return nil, err
+	})
 	a.Rest(8 * a.Trip())
 	if forced {
-		_, failed := a.Client.ForceRelease(ctx, first, redlatch.ForceOptions{})
+		_, failed := a.Client.ForceRelease(a.Ctx, first.name, redlatch.ForceOptions{})
 		forced = failed == nil
 	}
 	a.Rest(min(ttl/4, a.Plan.TTL/4))
-	held := l.Held()
-	drop(l)
-	<-done
+	held := gives(l)
+	<-w.ended
 	switch {
-	case err == nil && forced:
+	case w.err == nil && forced:
 		a.Wantf(false, "several names are locked, of which one was taken by force in the meantime")
-	case err == nil:
+	case w.err == nil:
 		for _, l := range both.Leases() {
 			a.Wantf(l.Remaining() > ttl*8/10, "several names are locked for %v, and %v are left of %q", ttl, l.Remaining(), l.Name())
 		}
 	default:
-		a.Wantf(forced || !held, "several names: %v", err)
-		a.Wantf(!forced || errors.Is(err, redlatch.ErrNotHeld), "several names of which one was taken by force: %v", err)
+		a.Wantf(forced || !held, "several names: %v", w.err)
+		a.Wantf(!forced || errors.Is(w.err, redlatch.ErrNotHeld), "several names of which one was taken by force: %v", w.err)
 	}
 	drop(both)
-	for _, name := range []string{first, second} {
-		a.wantFreeNow(sharables(name)[0])
-	}
+	first.wantFree()
+	second.wantFree()
 }
 
 // cutOff has a waiter whose client reaches no server for a while, which it is told once.
 func cutOff(a *player) {
-	defer a.Rest(a.UpTo(2 * time.Second))
-	name := a.scene("dead")
+	k := a.lock("mutex")
 	gone, back := 0, 0
-	p := a.meets(patient, func(o *redlatch.Options) {
-		o.Heartbeat = 200 * time.Millisecond
+	p := a.meets(patient, beating(200*time.Millisecond), func(o *redlatch.Options) {
 		o.Hook = func(_ context.Context, e redlatch.Event) {
 			switch {
-			case e.Name != name:
+			case e.Name != k.name:
 			case e.Type == redlatch.EventUnreachable:
 				gone++
 			case e.Type == redlatch.EventReachable:
@@ -83,78 +74,48 @@ func cutOff(a *player) {
 			}
 		}
 	})
-	defer func() { _ = p.Close() }()
-	k := a.kinds(name)[0]
-	l, err := k.lock(a.Client, a.Ctx, false)
-	if err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(a.Ctx, 10*time.Second)
-	defer cancel()
-	next := k.waits(ctx, p.Client)
-	a.Rest(8 * a.Trip())
+	l := k.heldBy(a.Client)
+	k.queues(a.Ctx, p.Client)
 	cut := time.Now()
-	a.Net.Call(func() {
-		for _, link := range p.links {
-			link.Set(wire.Refuses, 5*sent)
-			link.Cut()
-		}
+	p.each(func(link *wire.Link) {
+		link.Set(wire.Refuses, 5*sent)
+		link.Cut()
 	})
 	a.Rest(4 * sent)
-	if l.Held() && ctx.Err() == nil {
-		a.Wantf(gone == 1 && back == 0, "a waiter is told %d times that no server is reached, and %d times that one is", gone, back)
+	told := func(times int) {
+		a.Wantf(!l.Held() || gone == 1 && back == times, "a waiter is told %d times that no server is reached, and %d times that one is", gone, back)
 	}
+	told(0)
 	begun := time.Now()
-	for _, err := range p.List(ctx, redlatch.ListOptions{}) {
+	for _, err := range p.List(a.Ctx, redlatch.ListOptions{}) {
 		a.Wantf(err != nil, "a list is read from no server")
 	}
-	_, err = p.Inspect(ctx, name)
+	_, err := p.Inspect(a.Ctx, k.name)
 	a.Wantf(errors.Is(err, redlatch.ErrUnreachable) || time.Since(cut) >= 5*sent, "Inspect without a server: %v", err)
 	a.Wantf(time.Since(begun) < 4*sent, "a look at no server takes %v", time.Since(begun))
 	a.Rest(2 * sent)
-	if l.Held() && ctx.Err() == nil {
-		a.Wantf(gone == 1 && back == 1, "a waiter is told %d times that no server is reached, and %d times that one is", gone, back)
-	}
-	drop(l)
-	next.release()
+	told(1)
 }
 
 // listed lists what is in use, among what is only remembered.
 func listed(a *player) {
-	defer a.Rest(2*time.Second + a.UpTo(2*time.Second))
 	base := a.scene("dead") + "-é"
 	p := a.meets(patient)
-	defer func() { _ = p.Close() }()
-	var held []*redlatch.Lease
+	name := func(i int) string { return fmt.Sprint(base, i) }
 	for i := range 8 {
-		l, err := a.Client.Mutex(fmt.Sprintf("%s%d", base, i)).TryLock(a.Ctx)
-		if err != nil {
-			continue
+		if i != 3 {
+			drop(a.has(a.Client.Mutex(name(i)).TryLock(a.Ctx)))
 		}
-		if i == 3 {
-			held = append(held, l)
-			continue
-		}
-		drop(l)
 	}
-	defer func() {
-		for _, l := range held {
-			drop(l)
-		}
-	}()
-	if len(held) == 0 {
-		return
-	}
+	held := a.has(a.Client.Mutex(name(3)).TryLock(a.Ctx))
 	for _, pattern := range []string{base + "*", base[:len(base)-2] + "?3", base + "3"} {
 		count, scans := p.counts(base), p.counts("scan")
 		var names []string
 		for info, err := range p.List(a.Ctx, redlatch.ListOptions{Pattern: pattern}) {
-			if err != nil {
-				return
-			}
+			a.needs(err == nil)
 			names = append(names, info.Name)
 		}
-		a.Wantf(!held[0].Held() || slices.Equal(names, []string{base + "3"}), "List of %q = %q", pattern, names)
+		a.Wantf(!held.Held() || slices.Equal(names, []string{name(3)}), "List of %q = %q", pattern, names)
 		n := count() - scans()
 		a.Wantf(n <= 3, "List of %q costs %d requests beside scans for one name", pattern, n)
 	}
@@ -162,12 +123,8 @@ func listed(a *player) {
 
 // permitted looks at the permits of a semaphore.
 func permitted(a *player) {
-	defer a.Rest(a.UpTo(2 * time.Second))
 	s := a.Client.Semaphore(a.scene("dead"), 3)
-	first, err := s.TryAcquire(a.Ctx, 2)
-	if err != nil {
-		return
-	}
+	first := a.has(s.TryAcquire(a.Ctx, 2))
 	free, err := s.Available(a.Ctx)
 	a.Wantf(err == nil && free == 1 || !first.Held(), "%d of 3 permits are free beside a holder of 2: %v", free, err)
 	rest, err := s.TryAcquireAll(a.Ctx)
@@ -188,36 +145,21 @@ func permitted(a *player) {
 // grown changes the size of a semaphore whose permits are all held and waited for. The size stays
 // when the last holder goes, while a waiter is in line. A waiter that wants more is told at once.
 func grown(a *player) {
-	defer a.Rest(a.UpTo(2 * time.Second))
-	name := a.scene("dead")
-	p := a.meets(patient, func(o *redlatch.Options) { o.Heartbeat = 5 * time.Second })
-	defer func() { _ = p.Close() }()
-	ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Second)
-	defer cancel()
-	l, err := a.Client.Semaphore(name, 2).TryAcquire(ctx, 2)
-	if err != nil {
-		return
-	}
-	next := sharable{"semaphore", func(c *redlatch.Client, ctx context.Context, _ bool) (*redlatch.Lease, error) {
-		return c.Semaphore(name, 2).Acquire(ctx, 2)
-	}}.waits(ctx, p.Client)
-	a.Rest(8 * a.Trip())
+	k, p := a.lock("semaphore"), a.meets(patient, beating(5*time.Second))
+	s := a.Client.Semaphore(k.name, world.Permits)
+	l, next := k.heldBy(a.Client), k.queues(a.Ctx, p.Client)
 	if a.OneIn(2) {
-		_, err := a.Client.Semaphore(name, 2).Resize(ctx, 1)
+		_, err := s.Resize(a.Ctx, 1)
 		told := next.within(a, 4*a.Trip()) && errors.Is(next.err, redlatch.ErrWrongKind)
 		a.Wantf(told || err != nil || !l.Held(), "a wait for more permits than there are now: %v", next.err)
-		drop(l)
-		next.release()
 		return
 	}
-	larger, err := a.Client.Semaphore(name, 2).Resize(ctx, 3)
-	held := l.Held() && err == nil
-	drop(l)
+	larger, err := s.Resize(a.Ctx, world.Permits+1)
+	held := gives(l) && err == nil
 	<-next.ended
 	if held && next.err == nil {
-		one, err := larger.TryAcquire(ctx, 1)
-		a.Wantf(err == nil || !next.lease.Held(), "the third permit of a semaphore that has grown: %v", err)
+		one, err := larger.TryAcquire(a.Ctx, 1)
+		a.Wantf(err == nil || !next.lease.Held(), "one more permit of a semaphore that has grown: %v", err)
 		drop(one)
 	}
-	next.release()
 }

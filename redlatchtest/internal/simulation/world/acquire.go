@@ -9,11 +9,16 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
-// Acquire acquires, works and releases.
-func (a *Actor) Acquire(q Acquisition) {
-	op := a.Call(history.Event{
+// Asks notes that an acquisition begins, and returns its number.
+func (a *Actor) Asks(q Acquisition) (op int64) {
+	return a.Call(history.Event{
 		Type: history.Acquire, Actor: a.Number, Kind: q.Kind, Name: q.Name, Mode: q.Mode, N: q.N, Wait: q.Wait, TTL: int64(q.TTL),
 	})
+}
+
+// Acquire acquires, works and releases.
+func (a *Actor) Acquire(q Acquisition) {
+	op := a.Asks(q)
 	ctx, cancel := a.Patience()
 	if q.Under != nil {
 		cancel()

@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -125,15 +126,14 @@ func (a *Actor) failUnlessHarmed(err error) {
 
 // RefusedByServer reports whether an error is that of a server that refuses.
 func (a *Actor) RefusedByServer(err error) bool {
-	if a.Plan.Harm != storms && a.Plan.Harm != Losses {
-		return false
-	}
-	for _, word := range []string{"OOM", "MISCONF", "READONLY", "LOADING"} {
-		if strings.Contains(err.Error(), word) {
-			return true
-		}
-	}
-	return false
+	return (a.Plan.Harm == storms || a.Plan.Harm == Losses) && Refuses(err)
+}
+
+// Refuses reports whether an error is that of a server that did not do what it was asked.
+func Refuses(err error) bool {
+	return slices.ContainsFunc([]string{"OOM", "MISCONF", "READONLY", "LOADING"}, func(word string) bool {
+		return strings.Contains(err.Error(), word)
+	})
 }
 
 // Harmless reports whether no fault is the reason of what this client sees.
