@@ -111,7 +111,7 @@ type pair struct {
 	ran     map[string]bool // scripts, by name
 	refused int             // calls
 
-	channels map[string]*memory.Subscription // that have a subscriber; "*" for all
+	channels map[string]*memory.Subscription // that have a subscriber
 	inMemory []heard                         // from the server in memory
 	ends     int                             // messages to endChannel
 	ended    chan string                     // their payloads
@@ -125,11 +125,8 @@ type pair struct {
 	story  []string
 }
 
-// heard is a message that the subscriber of a channel heard, or the one of all channels.
-type heard struct {
-	all              bool
-	channel, payload string
-}
+// heard is a message that the subscriber of a channel heard.
+type heard struct{ channel, payload string }
 
 // endChannel carries a message after all those of a call.
 const endChannel = "end"
@@ -168,14 +165,13 @@ func newPair(t *testing.T, why memory.Refusal) *pair {
 
 // hear takes a message from the real server.
 func (p *pair) hear(m rueidis.PubSubMessage) {
-	switch all := m.Pattern != ""; {
-	case m.Channel != endChannel:
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.heard = append(p.heard, heard{all, m.Channel, m.Message})
-	case !all:
+	if m.Channel == endChannel {
 		p.ended <- m.Message
+		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = append(p.heard, heard{m.Channel, m.Message})
 }
 
 // listen changes the subscriptions to the real server.
@@ -335,7 +331,7 @@ func (p *pair) exactly(v vector.Vector) string {
 	if d := p.load(0, v.Before); d != "" {
 		return d
 	}
-	shall := map[string]bool{"*": true}
+	shall := make(map[string]bool)
 	for _, channel := range v.Listening {
 		shall[channel] = true
 	}
@@ -409,9 +405,9 @@ func (p *pair) refuse(on bool) {
 // listeners draws which channels have a subscriber.
 func (p *pair) listeners(r *rand.Rand, vectors []vector.Vector) {
 	p.t.Helper()
-	all := map[string]bool{"*": true} // that may have a subscriber
+	all := make(map[string]bool) // whether it may have a subscriber
 	for channel := range p.channels {
-		all[channel] = channel == "*"
+		all[channel] = false
 	}
 	for _, v := range vectors {
 		for _, channel := range v.Listening {
@@ -439,22 +435,13 @@ func (p *pair) hearing(channels map[string]bool) {
 	var changes []rueidis.Completed
 	for _, channel := range slices.Sorted(maps.Keys(all)) {
 		switch is, shall := p.channels[channel] != nil, all[channel]; {
-		case shall && !is && channel == "*":
-			changes = append(changes, b().Psubscribe().Pattern("*").Build())
-			p.channels[channel] = p.memory.SubscribeAll(func(channel, payload string) {
-				p.inMemory = append(p.inMemory, heard{true, channel, payload})
-			})
 		case shall && !is:
 			changes = append(changes, b().Subscribe().Channel(channel).Build())
 			p.channels[channel] = p.memory.Subscribe(channel, func(payload string) {
-				p.inMemory = append(p.inMemory, heard{false, channel, payload})
+				p.inMemory = append(p.inMemory, heard{channel, payload})
 			})
 		case is && !shall:
-			if channel == "*" {
-				changes = append(changes, b().Punsubscribe().Pattern("*").Build())
-			} else {
-				changes = append(changes, b().Unsubscribe().Channel(channel).Build())
-			}
+			changes = append(changes, b().Unsubscribe().Channel(channel).Build())
 			p.memory.Unsubscribe(p.channels[channel])
 			delete(p.channels, channel)
 		}
@@ -596,7 +583,7 @@ func (p *pair) sameReply(a, b conn.Reply) bool {
 }
 
 func (p *pair) sameMessage(a, b heard) bool {
-	return a.all == b.all && a.channel == b.channel && p.sameText(a.payload, b.payload)
+	return a.channel == b.channel && p.sameText(a.payload, b.payload)
 }
 
 func (p *pair) sameHeld(a, b held) bool {

@@ -209,16 +209,6 @@ func do(t *testing.T, s *memory.Server, want string, args ...string) {
 	check.That(t, got == want, "%q = %s, want %s", args, got, want)
 }
 
-// TestClock: the time is that of the clock, to the microsecond.
-func TestClock(t *testing.T) {
-	t.Parallel()
-	s, wait := clocked()
-	wait(1002003 * time.Microsecond)
-	if got := s.Do("TIME").Reply.List; got[0].Text != "1790000001" || got[1].Text != "2003" {
-		t.Errorf("TIME = %+v", got)
-	}
-}
-
 // TestExpiry: a key is there throughout the millisecond at which it expires, as in Redis.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
@@ -251,7 +241,6 @@ func TestRestartWithACopy(t *testing.T) {
 	script := conn.NewScript("one", "return 1")
 	s.Eval(conn.Call{Script: script})
 	s.Subscribe("c", func(string) { t.Error("a message came to a subscription of before the restart") })
-	s.SubscribeAll(func(string, string) { t.Error("a message came to a subscription of before the restart") })
 	for range 2 {
 		do(t, s, "OK", "SET", "text", "new")
 		do(t, s, "0", "HSET", "hash", "f", "new")
@@ -274,7 +263,6 @@ func TestRestartWithACopy(t *testing.T) {
 		t.Error("the process has the run_id of the one before")
 	}
 	do(t, s, "0", "PUBLISH", "c", "m")
-	check.Equal(t, s.Subscribers(), 0, "subscriptions outlived the restart")
 	if _, known := s.Eval(conn.Call{Script: script}); known {
 		t.Error("the script cache outlived the restart")
 	}
@@ -367,47 +355,34 @@ func TestSubscriptions(t *testing.T) {
 	t.Parallel()
 	s, _ := clocked()
 	var heard []string
-	listen := func(name, channel string) *memory.Subscription {
-		return s.Subscribe(channel, func(payload string) { heard = append(heard, name+" "+payload) })
+	hears := func(name string) func(payload string) {
+		return func(payload string) { heard = append(heard, name+" "+payload) }
 	}
 	want := func(texts ...string) {
 		t.Helper()
 		check.That(t, slices.Equal(heard, texts), "heard are %q, want %q", heard, texts)
 		heard = nil
 	}
-	all := s.SubscribeAll(func(channel, payload string) { heard = append(heard, "all "+channel+" "+payload) })
-	first, second, other := listen("first", "c"), listen("second", "c"), listen("other", "d")
-	if n := s.Subscribers(); n != 4 {
-		t.Errorf("there are %d subscriptions, want 4", n)
-	}
-	do(t, s, "3", "PUBLISH", "c", "m")
-	want("first m", "second m", "all c m")
-	do(t, s, "1", "PUBLISH", "e", "m")
-	want("all e m")
-	do(t, s, "0", "SPUBLISH", "c", "m")
-	want()
-	shard := check.Value(s.SubscribeSharded("c", func(payload string) { heard = append(heard, "shard "+payload) })).OK(t)
+	first, second := s.Subscribe("c", hears("first")), s.Subscribe("c", hears("second"))
+	s.Subscribe("d", hears("other"))
+	shard := check.Value(s.SubscribeSharded("c", hears("shard"))).OK(t)
+	do(t, s, "2", "PUBLISH", "c", "m")
+	want("first m", "second m")
+	do(t, s, "0", "PUBLISH", "e", "m")
 	do(t, s, "1", "SPUBLISH", "c", "m")
 	want("shard m")
-	if n := s.Do("PUBSUB", "SHARDNUMSUB", "c", "d").Reply.List; len(n) != 4 || n[1].Int != 1 || n[3].Int != 0 {
-		t.Errorf("SHARDNUMSUB = %+v, want 1 and 0", n)
+	s.Unsubscribe(first)
+	s.Unsubscribe(first)
+	do(t, s, "1", "PUBLISH", "c", "n")
+	want("second n")
+	for what, of := range map[string]string{"NUMSUB": "e", "SHARDNUMSUB": "d"} {
+		if n := s.Do("PUBSUB", what, "c", of).Reply.List; len(n) != 4 || n[1].Int != 1 || n[3].Int != 0 {
+			t.Errorf("%s = %+v, want 1 and 0", what, n)
+		}
 	}
+	s.Unsubscribe(second)
 	s.Unsubscribe(shard)
-	do(t, s, "0", "SPUBLISH", "c", "m")
-	want()
-	s.Unsubscribe(first)
-	s.Unsubscribe(first)
-	do(t, s, "2", "PUBLISH", "c", "n")
-	want("second n", "all c n")
-	if n := s.Do("PUBSUB", "NUMSUB", "c", "e").Reply.List; len(n) != 4 || n[1].Int != 1 || n[3].Int != 0 {
-		t.Errorf("NUMSUB = %+v, want 1 and 0", n)
-	}
-	for _, sub := range []*memory.Subscription{all, second, other} {
-		s.Unsubscribe(sub)
-	}
 	do(t, s, "0", "PUBLISH", "c", "o")
+	do(t, s, "0", "SPUBLISH", "c", "o")
 	want()
-	if n := s.Subscribers(); n != 0 {
-		t.Errorf("there are %d subscriptions, want none", n)
-	}
 }

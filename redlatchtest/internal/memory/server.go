@@ -99,16 +99,6 @@ func (s *Server) SubscribeSharded(channel string, message func(payload string)) 
 	return s.store.listeners.shards.add(channel, message), nil
 }
 
-// SubscribeAll is [Server.Subscribe] to all channels, as PSUBSCRIBE of * is: PUBLISH counts the
-// listener, and PUBSUB NUMSUB does not. Of one message it is told last.
-func (s *Server) SubscribeAll(message func(channel, payload string)) *Subscription {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sub := &Subscription{message: message}
-	s.store.listeners.all = append(s.store.listeners.all, sub)
-	return sub
-}
-
 // Relay has the other nodes of a cluster told what is published here. PUBLISH does not count their
 // listeners.
 func (s *Server) Relay(message func(channel, payload string)) {
@@ -121,14 +111,7 @@ func (s *Server) Relay(message func(channel, payload string)) {
 func (s *Server) Unsubscribe(sub *Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.store.listeners.end(sub)
-}
-
-// Subscribers returns how many subscriptions there are.
-func (s *Server) Subscribers() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.store.listeners.count()
+	sub.end()
 }
 
 // Refuse has the server refuse from now on. Serves ends that.
@@ -193,6 +176,6 @@ func (s *Server) Restart(data Copy) {
 	l := &s.store.listeners
 	clear(l.channels)
 	clear(l.shards)
-	l.all, l.relay = nil, nil
+	l.relay = nil
 	s.rename()
 }
