@@ -30,12 +30,10 @@ import (
 var (
 	seeds  = flag.Int("seeds", 12, "how many worlds to run")
 	first  = flag.Uint64("seed", 1, "the seed of the first world; 0 draws one")
-	limit  = flag.Duration("for", 0, "begin no world after this time; 0 for no bound")
 	budget = flag.Duration("cpu", 0, "begin no world after the worlds have used so much time of processors; 0 for no bound")
 	failed = flag.Int("failures", 3, "begin no world after so many failed")
 	story  = flag.Bool("story", false, "print what happens in each world, line by line")
 	procs  = flag.Int("processes", runtime.NumCPU(), "how many processes run worlds")
-	twice  = flag.Bool("twice", false, "run each world twice, and tell how far the second run went the same way, line by line")
 	only   = flag.String("roles", "", "give the clients these roles alone, separated by commas")
 	worker = flag.Bool("worker", false, "run the worlds whose seeds come by standard input, one after the other")
 )
@@ -50,8 +48,7 @@ type report struct {
 	Commands int
 	Span     time.Duration
 	CPU      time.Duration
-	Story    string  // the file that has it, if the world failed
-	Alike    float64 // the part of the lines of the story that a second run had, too
+	Story    string // the file that has it, if the world failed
 }
 
 // TestSimulate runs worlds in as many processes as there are processors. A process runs one world at
@@ -91,7 +88,6 @@ func TestSimulate(t *testing.T) {
 	}()
 	total := report{Faults: make(map[string]int)}
 	worlds, bad, told := 0, 0, time.Now()
-	alike, least := 0.0, 1.0
 	end := sync.OnceFunc(func() { close(stop) })
 	defer end()
 	for r := range reports {
@@ -101,13 +97,12 @@ func TestSimulate(t *testing.T) {
 		for name, n := range r.Faults {
 			total.Faults[name] += n
 		}
-		alike, least = alike+r.Alike, min(least, r.Alike)
 		if len(r.Failures) > 0 {
 			bad++
 			t.Errorf("the world of seed %d failed (make simulate SEED=%d runs it again; its story is in %s)\n%s\n  %s",
 				r.Seed, r.Seed, r.Story, r.Plan, strings.Join(r.Failures[:min(len(r.Failures), 5)], "\n  "))
 		}
-		if bad >= *failed || *limit > 0 && time.Since(start) > *limit || *budget > 0 && total.CPU > *budget {
+		if bad >= *failed || *budget > 0 && total.CPU > *budget {
 			end()
 		}
 		if time.Since(told) > 10*time.Second {
@@ -119,9 +114,6 @@ func TestSimulate(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(total.Faults)) {
 		t.Logf("%6d  %s", total.Faults[name], name)
 	}
-	if *twice {
-		t.Logf("two runs of a world have %.2f %% of their lines in common on average, %.2f %% at least", 100*alike/float64(worlds), 100*least)
-	}
 	if *story {
 		t.Logf("the stories are in %s", filepath.Join(os.TempDir(), "redlatch-world-*.txt"))
 	}
@@ -132,7 +124,7 @@ func TestSimulate(t *testing.T) {
 // drive starts a process, and gives it seeds until there are none or it dies.
 func drive(t *testing.T, seed uint64, todo <-chan uint64, reports chan<- report) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSimulate$", "-worker", "-test.v", "-test.timeout=0",
-		fmt.Sprintf("-story=%t", *story), fmt.Sprintf("-twice=%t", *twice), "-roles="+*only)
+		fmt.Sprintf("-story=%t", *story), "-roles="+*only)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	var trouble bytes.Buffer
 	cmd.Stderr = &trouble
@@ -192,9 +184,6 @@ func work(t *testing.T) {
 			CPU: used() - before, Seed: w.Seed, Plan: w.Plan.String(), Failures: w.Failures, Faults: w.Faults, Acquired: int(w.Grants.Load()),
 			Commands: w.Requests, Span: w.Span,
 		}
-		if *twice {
-			r.Alike = alike(w, run(t, seed))
-		}
 		if len(w.Failures) > 0 || *story {
 			r.Story = filepath.Join(os.TempDir(), fmt.Sprintf("redlatch-world-%d.txt", seed))
 			if err := os.WriteFile(r.Story, w.Story(), 0o600); err != nil {
@@ -220,22 +209,4 @@ func run(t *testing.T, seed uint64) (w *world.World) {
 		})
 	})
 	return w
-}
-
-// alike returns the part of the lines of a story that another run of the same world has, too. Their
-// order at one time is of no matter: at the end of a client all of its actors end at once.
-func alike(a, b *world.World) float64 {
-	left := make(map[string]int)
-	for line := range bytes.Lines(a.Story()) {
-		left[string(line)]++
-	}
-	both, all := 0, 0
-	for line := range bytes.Lines(b.Story()) {
-		all++
-		if left[string(line)] > 0 {
-			left[string(line)]--
-			both++
-		}
-	}
-	return float64(both) / float64(all)
 }

@@ -34,9 +34,12 @@ const (
 
 func (b *bundle) name(i int) string { return fmt.Sprintf("%s-%d", b.base, i) }
 
-func (b *bundle) each(do func(i int)) {
+func (b *bundle) each(do func(i int)) { together(len(b.leases), do) }
+
+// together has goroutines do the same for each of n numbers at one moment.
+func together(n int, do func(i int)) {
 	var all sync.WaitGroup
-	for i := range b.leases {
+	for i := range n {
 		all.Go(func() { do(i) })
 	}
 	all.Wait()

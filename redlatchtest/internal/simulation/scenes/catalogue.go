@@ -28,7 +28,7 @@ func All() world.Catalogue {
 		Scenes: slices.Concat(both, scenes(
 			acknowledged, announced, around, awaited, belated, bereaved, beside, bundled, crammed, crowdedOut,
 			cutOff, cutShort, deleted, emptied, entangled, expires, filled, forcesOwn, fostered, gaveBack,
-			gaveUp, grown, inherited, inTurn, joined, keeper, knotted, labeled, led, lengthened, lined, listed,
+			gaveUp, inherited, inTurn, joined, keeper, knotted, labeled, lacking, led, lengthened, lined, listed,
 			namedNow, nested, outlives, own, permitted, proclaimed, readers, recalled, relayed, seized, sharing,
 			shelved, short, shut, silenced, slotGone, startledByMany, straggled, succeeds, thrifty, unheard,
 			unlike, usurped, wished, yields,

@@ -142,24 +142,11 @@ func permitted(a *player) {
 	a.Wantf(errors.Is(cause, redlatch.ErrNotHeld), "the context of a lease that was released says %v", cause)
 }
 
-// grown changes the size of a semaphore whose permits are all held and waited for. The size stays
-// when the last holder goes, while a waiter is in line. A waiter that wants more is told at once.
-func grown(a *player) {
+// lacking waits for more permits than there are any more, which it is told at once.
+func lacking(a *player) {
 	k, p := a.lock("semaphore"), a.meets(patient, beating(5*time.Second))
-	s := a.Client.Semaphore(k.name, world.Permits)
 	l, next := k.heldBy(a.Client), k.queues(a.Ctx, p.Client)
-	if a.OneIn(2) {
-		_, err := s.Resize(a.Ctx, 1)
-		told := next.within(a, 4*a.Trip()) && errors.Is(next.err, redlatch.ErrWrongKind)
-		a.Wantf(told || err != nil || !l.Held(), "a wait for more permits than there are now: %v", next.err)
-		return
-	}
-	larger, err := s.Resize(a.Ctx, world.Permits+1)
-	held := gives(l) && err == nil
-	<-next.ended
-	if held && next.err == nil {
-		one, err := larger.TryAcquire(a.Ctx, 1)
-		a.Wantf(err == nil || !next.lease.Held(), "one more permit of a semaphore that has grown: %v", err)
-		drop(one)
-	}
+	_, err := a.Client.Semaphore(k.name, world.Permits).Resize(a.Ctx, 1)
+	told := next.within(a, 4*a.Trip()) && errors.Is(next.err, redlatch.ErrWrongKind)
+	a.Wantf(told || err != nil || !l.Held(), "a wait for more permits than there are now: %v", next.err)
 }

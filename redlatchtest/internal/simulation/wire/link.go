@@ -151,13 +151,9 @@ func (l *Link) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 		text = append(append(append(text, c.Script.Name), c.Keys[0]), c.Args...)
 	}
 	var results []conn.Result
-	failed := func(err error) {
-		results = make([]conn.Result, len(calls))
-		for i := range results {
-			results[i].Err = err
-		}
-	}
-	r := &request{what: strings.Join(text, " "), scripts: len(calls), fail: failed, do: func(s *Server) (rounds int) {
+	failed := func(err error) []conn.Result { return slices.Repeat([]conn.Result{{Err: err}}, len(calls)) }
+	fail := func(err error) { results = failed(err) }
+	r := &request{what: strings.Join(text, " "), scripts: len(calls), fail: fail, do: func(s *Server) (rounds int) {
 		var known bool
 		s.Forbid(l.User...)
 		if results, known = s.Eval(calls...); !known {
@@ -171,11 +167,7 @@ func (l *Link) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 		return rounds
 	}}
 	if err := l.ask(ctx, r); err != nil {
-		failed := make([]conn.Result, len(calls))
-		for i := range failed {
-			failed[i].Err = err
-		}
-		return failed
+		return failed(err)
 	}
 	return results
 }

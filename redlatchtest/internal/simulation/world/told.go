@@ -94,19 +94,13 @@ func (t *told) look(e redlatch.Event) {
 func (t *told) check() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for id, n := range t.attempts {
-		if n != 0 {
-			t.world.Fail("client %s: attempt %d has no end", t.name, id)
-		}
-	}
-	for id, n := range t.leases {
-		if n != 0 {
-			t.world.Fail("client %s: the lease of attempt %d has no end", t.name, id)
-		}
-	}
-	for id, n := range t.kept {
-		if n != 0 {
-			t.world.Fail("client %s: the lock of attempt %d is kept for ever, or unkept twice: %d", t.name, id, n)
+	for what, counts := range map[string]map[uint64]int{
+		"attempt": t.attempts, "lease of attempt": t.leases, "lock that is kept since attempt": t.kept,
+	} {
+		for id, n := range counts {
+			if n != 0 {
+				t.world.Fail("client %s: the %s %d has no end, or two: %d", t.name, what, id, n)
+			}
 		}
 	}
 }
