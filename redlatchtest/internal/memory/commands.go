@@ -25,7 +25,7 @@ var commands = map[string]command{
 	"DEL": shrinks(1, del), "EXISTS": reads(1, exists), "TYPE": reads(1, typeOf), "KEYS": reads(1, keysOf),
 	"PTTL": reads(1, pttl), "PEXPIRE": shrinks(2, pexpire),
 	"TIME": reads(0, timeOf), "INFO": reads(0, info), "PUBLISH": reads(2, publish), "SPUBLISH": reads(2, spublish),
-	"PUBSUB": reads(1, pubsub), "FLUSHALL": shrinks(0, flush), "PING": reads(0, ping),
+	"PUBSUB": reads(1, pubsub), "FLUSHALL": shrinks(0, flush),
 
 	"RPUSH": grows(2, rpush), // for tests of keys that are no lock
 

@@ -113,8 +113,8 @@ func revenant(a *player) {
 func inTurn(a *player) {
 	k := a.lock("mutex")
 	p := a.meets(patient, func(o *redlatch.Options) { o.Hook, o.Lock.StrictOrder = world.Startle, redlatch.Off })
-	l := k.heldBy(p.Client)
-	first := k.waits(a.Ctx, p.Client) // whose acquisition takes tokens for the two behind it
+	l := a.has(k.lock(p.Client, a.Ctx, true)) // which takes a turn, as a try does not
+	first := k.waits(a.Ctx, p.Client)         // whose acquisition takes tokens for the two behind it
 	a.Rest(time.Millisecond)
 	panics := world.PanicLater(a.Ctx, redlatch.EventWait, 10*a.Trip()+a.UpTo(10*a.Trip()))
 	startled := a.waits(func() (*redlatch.Lease, error) {

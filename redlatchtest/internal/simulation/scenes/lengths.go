@@ -272,7 +272,8 @@ func sized(a *player) {
 	h, p, q := a.meets(patient, brief), a.meets(patient, brief), a.meets(patient)
 	first, err := sizedTo(h.Client, 1).try(a.Ctx)
 	a.needs(err == nil)
-	next := a.waits(func() (*redlatch.Lease, error) { return sizedTo(p.Client, 1).lock(a.Ctx) })
+	ctx := a.within(patience)
+	next := a.waits(func() (*redlatch.Lease, error) { return sizedTo(p.Client, 1).lock(ctx) })
 	a.Rest(8 * a.Trip())
 	dies := a.Plan.Quorum() || a.OneIn(2) // at a quorum, the dead are known by their silence
 	if !dies {

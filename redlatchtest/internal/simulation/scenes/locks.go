@@ -68,9 +68,9 @@ type sharable struct {
 // unpooled are the kinds that have MinHold, and lines that are all of clients.
 var unpooled = []string{"reentrant", "rwmutex", "semaphore", "mutex", "election"}
 
-// kinds returns a lock of each kind that the world has, with a name.
-func (a *player) kinds(name string) []sharable {
-	all := []sharable{
+// sharables returns a lock of each kind with a name, for a player.
+func sharables(name string, a *player) []sharable {
+	return []sharable{
 		{"reentrant", name, a, func(c *redlatch.Client, o redlatch.LockOptions) locker {
 			return pair(c.ReentrantMutex(name).With(o))
 		}},
@@ -92,6 +92,11 @@ func (a *player) kinds(name string) []sharable {
 			return pool(c, name, 1, o)
 		}},
 	}
+}
+
+// kinds returns a lock of each kind that the world has, with a name.
+func (a *player) kinds(name string) []sharable {
+	all := sharables(name, a)
 	if a.Plan.Quorum() {
 		return all[3:]
 	}
@@ -130,8 +135,14 @@ func (k sharable) try(c *redlatch.Client) (*redlatch.Lease, error) { return k.lo
 // heldBy has a client hold the lock, which is free. Where it cannot, the scene ends.
 func (k sharable) heldBy(c *redlatch.Client) *redlatch.Lease { return k.by.has(k.try(c)) }
 
+// patience is how long a waiter of a scene waits at most: less than a calm world lasts, in which a scene
+// would not tell otherwise that a waiter is never let in.
+const patience = 7 * time.Second
+
 // waits has a client wait for the lock.
 func (k sharable) waits(ctx context.Context, c *redlatch.Client) *waiter {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	k.by.later(cancel)
 	return k.by.waits(func() (*redlatch.Lease, error) { return k.lock(c, ctx, true) })
 }
 

@@ -14,7 +14,7 @@ const minHold = 40 * time.Millisecond
 
 // shut releases a lock of any kind before its MinHold has passed, and looks when it opens.
 func shut(a *player) {
-	k := a.lock(unpooled...)
+	k := a.kinds(a.scene("shut"))[a.Random.IntN(len(unpooled))]
 	waited := a.OneIn(3)
 	forced, hold := !waited && a.OneIn(4), minHold
 	if forced {

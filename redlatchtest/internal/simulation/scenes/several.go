@@ -31,8 +31,9 @@ func awaited(a *player) {
 		o = redlatch.LockOptions{}
 	}
 	var both *redlatch.MultiLease
+	ctx := a.within(patience)
 	w := a.waits(func() (_ *redlatch.Lease, err error) {
-		both, err = p.MultiMutex(first.name, second.name).With(o).Lock(a.Ctx)
+		both, err = p.MultiMutex(first.name, second.name).With(o).Lock(ctx)
 		return nil, err
 	})
 	a.Rest(8 * a.Trip())

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -20,9 +19,8 @@ type Network struct {
 	Random *rand.Rand
 	tell   func(format string, args ...any)
 	Begin  time.Time
-	events events
-	serial uint64
-	ended  bool // by finish
+	events []event // in order
+	ended  bool    // by finish
 
 	mu      sync.Mutex // guards what is below
 	arrived []*letter
@@ -38,27 +36,9 @@ type letter struct {
 
 // event is what happens at a time.
 type event struct {
-	at     time.Duration // since the world began
-	draw   uint32        // orders events of the same time
-	serial uint64
-	do     func()
-}
-
-// events is a heap.
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(e[i].at, e[j].at), cmp.Compare(e[i].draw, e[j].draw), cmp.Compare(e[i].serial, e[j].serial)) < 0
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	last := len(*e) - 1
-	x := (*e)[last]
-	(*e)[last] = event{}
-	*e = (*e)[:last]
-	return x
+	at   time.Duration // since the world began
+	draw uint32        // orders events of the same time
+	do   func()
 }
 
 // New returns a network that carries nothing yet. It tells the story by tell.
@@ -71,8 +51,11 @@ func (n *Network) Now() time.Duration { return time.Since(n.Begin) }
 
 // After has something happen later, on the network's goroutine.
 func (n *Network) After(d time.Duration, do func()) {
-	n.serial++
-	heap.Push(&n.events, event{n.Now() + d, n.Random.Uint32(), n.serial, do})
+	next := event{n.Now() + d, n.Random.Uint32(), do}
+	at, _ := slices.BinarySearchFunc(n.events, next, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.draw, b.draw))
+	})
+	n.events = slices.Insert(n.events, at, next)
 }
 
 // post hands a letter in. It is called by any goroutine.
@@ -117,7 +100,9 @@ func (n *Network) Run() {
 			}
 			continue
 		}
-		heap.Pop(&n.events).(event).do()
+		first := n.events[0]
+		n.events = slices.Delete(n.events, 0, 1)
+		first.do()
 	}
 }
 
