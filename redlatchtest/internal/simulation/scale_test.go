@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -20,10 +19,7 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
-var (
-	processes = flag.Int("scale", 20, "how many processes TestScale has")
-	takes     = flag.Duration("takes", 0, "how long the server of TestScale takes for a script; 0 for as long as keeps it busy for 0.4 of the time")
-)
+var processes = flag.Int("scale", 20, "how many processes TestScale has")
 
 // traffic is what clients send.
 type traffic struct {
@@ -203,7 +199,7 @@ func TestScale(t *testing.T) {
 		// A script takes so long that the server is busy for 0.4 of the time, and 0.2 of that when it
 		// comes with others.
 		busy := time.Duration(0.4 / 1.2 * 30 * float64(time.Second) / before / float64(*processes))
-		s.net.Call(func() { s.server.Takes = cmp.Or(*takes, busy) })
+		s.net.Call(func() { s.server.Takes = busy })
 		s.pass("busy", 10*time.Second, "")
 		s.net.Call(func() {
 			older := s.server.Copy()
@@ -226,7 +222,7 @@ func TestScale(t *testing.T) {
 		}
 		slices.Sort(firsts)
 		t.Logf("%v for a script; first grants of names: from %v, median %v, to %v; %d acquisitions failed",
-			cmp.Or(*takes, busy), firsts[0], firsts[len(firsts)/2], firsts[len(firsts)-1], s.failed.Load())
+			busy, firsts[0], firsts[len(firsts)/2], firsts[len(firsts)-1], s.failed.Load())
 		check.That(t, firsts[0] > 0, "a name has had no holder since the failover")
 		want("requests half a minute after the failover, for each one before it", after/before, 0.8, 1.3)
 		want("grants", float64(s.grants.Load())/float64(grants), 0.8, 1.2)

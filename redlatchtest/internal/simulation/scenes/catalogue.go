@@ -26,8 +26,8 @@ func All() world.Catalogue {
 		QuorumScenes: slices.Concat(both, scenes(forgetful, evenly, woken, straggler)),
 		Crowds:       crowds(0, rw, semaphore, reentrant, multi, minhold, bounded, crossed, lingering),
 		Scenes: slices.Concat(both, scenes(
-			acknowledged, announced, around, awaited, belated, bereaved, beside, bundled, crammed, crowdedOut,
-			cutOff, cutShort, deleted, emptied, entangled, expires, filled, forcesOwn, fostered, gaveBack,
+			acknowledged, around, awaited, belated, bereaved, beside, bundled, crammed, crowdedOut,
+			cutOff, cutShort, deleted, emptied, entangled, expires, filled, forced, fostered, gaveBack,
 			gaveUp, inherited, inTurn, joined, keeper, knotted, labeled, lacking, led, lengthened, lined, listed,
 			namedNow, nested, outlives, own, permitted, proclaimed, readers, recalled, relayed, seized, sharing,
 			shelved, short, shut, silenced, slotGone, startledByMany, straggled, succeeds, thrifty, unheard,

@@ -1,7 +1,6 @@
 package scenes
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -135,24 +134,16 @@ func deleted(a *player) {
 	p := a.meets(patient)
 	d := p.CountDownLatch(fmt.Sprintf("round-deleted-%s-%d-%d", a.Name, a.Number, a.Rounds))
 	const n = 3
-	if set, err := d.TrySetCount(a.Ctx, n, time.Minute); err != nil || !set {
-		a.Rounds++ // it may yet arrive
-		a.Rest(a.UpTo(300 * time.Millisecond))
-		return
-	}
+	set, err := d.TrySetCount(a.Ctx, n, time.Minute)
+	a.needs(err == nil && set)
 	woken := a.awaits(d)
 	span := a.UpTo(a.Plan.Request) + time.Millisecond
 	if a.OneIn(2) { // so it is sent again
 		p.meets("delete redlatch:"+d.Name(), wire.ArrivesLate, sent/3+a.UpTo(sent/2))
 		span = sent
 	}
-	ctx, giveUp := context.WithTimeout(a.Ctx, span)
-	err := d.Delete(ctx)
-	giveUp()
-	if err != nil {
-		a.Rounds++
-		return
-	}
+	err = d.Delete(a.within(span))
+	a.needs(err == nil)
 	if set, err := d.TrySetCount(a.Ctx, n, time.Minute); err == nil {
 		a.Alwaysf(set, "TrySetCount after Delete: false")
 		for range 4 {
@@ -162,23 +153,18 @@ func deleted(a *player) {
 		}
 	}
 	a.Alwaysf(!isOver(woken.ended) || woken.err != nil, "Await of a count that was deleted = nil")
-	if d.Delete(a.Ctx) != nil {
-		a.Rounds++
-	}
-	a.Rest(a.UpTo(300 * time.Millisecond))
+	_ = d.Delete(a.Ctx)
 }
 
 // expires waits for a count until it expires, which is no zero.
 func expires(a *player) {
+	a.Rounds++
 	d := a.Client.CountDownLatch(fmt.Sprintf("round-expires-%s-%d-%d", a.Name, a.Number, a.Rounds))
 	expiry := 100*time.Millisecond + a.UpTo(300*time.Millisecond)
-	if set, err := d.TrySetCount(a.Ctx, 2, expiry); err != nil || !set {
-		a.Rounds++
-		a.Rest(expiry)
-		return
-	}
+	set, err := d.TrySetCount(a.Ctx, 2, expiry)
+	a.needs(err == nil && set)
 	start := time.Now()
-	err := d.Await(a.Ctx)
+	err = d.Await(a.Ctx)
 	a.Alwaysf(err != nil, "Await of a count that expired = nil")
 	if a.Ctx.Err() == nil {
 		a.Wantf(errors.Is(err, redlatch.ErrNotSet), "Await of a count that expired = %v", err)

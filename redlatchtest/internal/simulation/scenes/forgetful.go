@@ -13,34 +13,15 @@ import (
 // What is in this file is about nodes of a quorum that forget. A scene has a quorum of its own, so
 // that it can do to the nodes what no other actor expects.
 
-// quorum is the servers of a scene's own quorum.
-type quorum []*wire.Server
-
-// nodes returns a quorum of nodes that no client has met.
-func (a *player) nodes(n int) quorum {
-	q := make(quorum, n)
-	a.Net.Call(func() {
-		for i := range q {
-			q[i] = wire.NewServer(a.Net, 10+i)
-		}
-	})
-	return q
-}
-
 // founds returns a quorum of n nodes that vote.
-func (a *player) founds(n int) quorum {
-	q := a.nodes(n)
-	p := q.meets(a, lasting(time.Second))
+func (a *player) founds(n int) []*wire.Server {
+	nodes := a.nodes(n)
+	p := a.meetsAt(nodes, lasting(time.Second))
 	for _, k := range a.kinds("first") {
 		l, _ := k.try(p.Client)
 		drop(l)
 	}
-	return q
-}
-
-// meets opens a client of the quorum.
-func (q quorum) meets(a *player, changes ...func(*redlatch.Options)) *partner {
-	return a.meetsAt(q, world.OpenQuorum, changes)
+	return nodes
 }
 
 // restarts has a node come back with these data.
@@ -71,7 +52,7 @@ func forgetful(a *player) {
 	var old memory.Copy
 	a.Net.Call(func() { old = nodes[0].Copy() })
 	const ttl = 5 * time.Second
-	holder, next := nodes.meets(a, lasting(ttl)), nodes.meets(a, lasting(time.Second))
+	holder, next := a.meetsAt(nodes, lasting(ttl)), a.meetsAt(nodes, lasting(time.Second))
 	holder.cutsOff(2, time.Minute)
 	k := a.lock()
 	l := k.heldBy(holder.Client)
@@ -106,7 +87,7 @@ func forgetful(a *player) {
 func evenly(a *player) {
 	a.needs(a.Plan.Harm == world.Calm)
 	nodes := a.founds(4)
-	holder, next := nodes.meets(a, patient), nodes.meets(a, patient)
+	holder, next := a.meetsAt(nodes, patient), a.meetsAt(nodes, patient)
 	holder.cutsOff(3, time.Minute)
 	k := a.lock("mutex", "election")
 	k.heldBy(holder.Client)
@@ -128,9 +109,9 @@ func evenly(a *player) {
 
 // rollingRestart has all nodes forget, one after the other. A lease that is renewed survives, since
 // the nodes are told of it again.
-func (a *player) rollingRestart(nodes quorum) {
+func (a *player) rollingRestart(nodes []*wire.Server) {
 	const ttl = time.Second
-	k, holder := a.lock(), nodes.meets(a, func(o *redlatch.Options) { o.Lock.TTL = ttl })
+	k, holder := a.lock(), a.meetsAt(nodes, func(o *redlatch.Options) { o.Lock.TTL = ttl })
 	l := k.heldBy(holder.Client)
 	for i, s := range nodes {
 		a.restarts(s, nil)
@@ -143,7 +124,7 @@ func (a *player) rollingRestart(nodes quorum) {
 // client founds the rest, and all nodes vote soon.
 func (a *player) foundedByTwo() {
 	nodes := a.nodes(5)
-	founder, next := nodes.meets(a, lasting(time.Second)), nodes.meets(a, lasting(time.Second))
+	founder, next := a.meetsAt(nodes, lasting(time.Second)), a.meetsAt(nodes, lasting(time.Second))
 	founder.loses(founder.links[2:], "epoch seat", 40)
 	k := a.lock()
 	l, _ := k.try(founder.Client)
@@ -163,8 +144,8 @@ func (a *player) foundedByTwo() {
 
 // countsOn has the node forget that knows the last token with another one. Its clock, and that of the
 // node that never knew the token, are behind. The next token is larger all the same.
-func (a *player) countsOn(nodes quorum) {
-	first, second := nodes.meets(a, lasting(time.Second)), nodes.meets(a, lasting(time.Second))
+func (a *player) countsOn(nodes []*wire.Server) {
+	first, second := a.meetsAt(nodes, lasting(time.Second)), a.meetsAt(nodes, lasting(time.Second))
 	first.cutsOff(2, time.Minute)
 	k := a.lock()
 	l := k.heldBy(first.Client)

@@ -158,9 +158,9 @@ func (a *player) adoptedFor(l *redlatch.Lease, ttl time.Duration) *redlatch.Leas
 // acknowledged acquires at a server of its own with replicas that are slow, or too few.
 func acknowledged(a *player) {
 	const name, have, ttl = "acknowledged", 2, 800 * time.Millisecond
-	s, meets := a.server()
-	a.Net.Call(func() { s.Replicas = have })
-	p, other := meets(patient), meets(patient)
+	servers := a.nodes(1)
+	a.Net.Call(func() { servers[0].Replicas = have })
+	p, other := a.meetsAt(servers, patient), a.meetsAt(servers, patient)
 	m := p.Mutex(name).With(redlatch.LockOptions{Replicas: have + 1})
 	l, err := world.Either(a.OneIn(2), m.Lock, m.TryLock)(a.Ctx)
 	a.Wantf(errors.Is(err, redlatch.ErrNotReplicated), "an acquisition with %d replicas of %d: %v", have+1, have, err)

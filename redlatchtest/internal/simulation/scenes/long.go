@@ -183,21 +183,35 @@ func (a *player) calls(name string) []call {
 // second returns the error of a call.
 func second[T any](_ T, err error) error { return err }
 
-// forcesOwn takes locks by force from its own client, and from another again and again.
-func forcesOwn(a *player) {
-	name, p := a.scene("dead"), a.meets()
-	o := redlatch.LockOptions{}
+// forced takes a lock by force from its own client or from another, announces that it is free, and does so
+// again and again.
+func forced(a *player) {
+	name, p, o := a.scene("dead"), a.meets(), redlatch.LockOptions{}
 	if a.OneIn(2) {
 		o.Renew = redlatch.Off
 	}
 	l := a.has(p.Mutex(name).With(o).TryLock(a.Ctx))
-	info, err := p.ForceRelease(a.Ctx, name, redlatch.ForceOptions{Reason: "own"})
-	a.needs(err == nil)
+	by, own := p.Client, a.OneIn(2)
+	if !own {
+		by = a.Client
+	}
+	s, token, heard := a.At("redlatch:"+name), l.Token(), 0
+	sub := s.Subscribe("free "+name, func(string) { heard++ })
+	start := time.Now()
+	taken, err := by.ForceRelease(a.Ctx, name, redlatch.ForceOptions{Reason: "forced", Announce: redlatch.Announce{Channel: "free " + name, Message: "free"}})
+	s.Unsubscribe(sub)
+	// A request that had to be sent again may have found the lease over.
+	a.needs(err == nil && len(taken.Holders) > 0 && time.Since(start) < a.Plan.Request/4)
+	a.Wantf(heard == 1, "a forced release is announced %d times", heard)
+	info, err := a.Client.Inspect(a.Ctx, name)
+	a.Alwaysf(err != nil || info.Forced != nil && info.Forced.Reason == "forced" && info.Token > token, "Inspect after a forced release: %+v", info)
 	a.Rest(3 * a.Trip())
-	a.Wantf(!l.Held() && lostBy(l.Err(), redlatch.LossForced), "a lease that its own client took by force: %v, of %+v", l.Err(), info)
+	a.Wantf(!own || !l.Held() && lostBy(l.Err(), redlatch.LossForced), "a lease that its own client took by force: %v, of %+v", l.Err(), info)
+	err = l.Release(context.Background())
+	a.Wantf(lostBy(err, redlatch.LossForced), "the release of what was taken by force: %v", err)
 	a.Wantf(errors.Is(context.Cause(l.Context()), redlatch.ErrNotHeld), "the context of a lease that is lost says %v", context.Cause(l.Context()))
 	a.needs(a.Plan.Harm != world.Losses)
-	s, notes := a.At("redlatch:"+name), "{redlatch:"+name+"}:forced"
+	notes := "{redlatch:" + name + "}:forced"
 	a.Net.Call(func() {
 		for i := range 140 { // as if it had been taken so often
 			s.Do("HSET", notes, fmt.Sprint("of rl-", i), "1\t")

@@ -62,7 +62,7 @@ func downgraded(a *player) {
 		drop(l)
 		return
 	}
-	a.Note(history.Event{Type: history.Released, Op: call})
+	a.Released(call, nil)
 	a.Wantf(!l.Held(), "the lease for writing is held after Downgrade")
 	a.Hold(reading, reads, r)
 }

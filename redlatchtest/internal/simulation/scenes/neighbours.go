@@ -128,7 +128,8 @@ func (a *player) neighbour() {
 // has it at once.
 func yields(a *player) {
 	a.needs(a.Harmless())
-	s, meets := a.server()
+	servers := a.nodes(1)
+	s := servers[0]
 	const name, key = "yields", "redlatch:yields"
 	o := redlatch.LockOptions{TTL: 10 * time.Second, Yield: redlatch.Yield{Every: 3, For: 60 * time.Millisecond}}
 	ctx, stop := context.WithTimeout(a.Ctx, 4*time.Second)
@@ -136,7 +137,7 @@ func yields(a *player) {
 	var all sync.WaitGroup
 	var served atomic.Int64
 	for range 2 {
-		p := meets(patient)
+		p := a.meetsAt(servers, patient)
 		for range 3 {
 			all.Go(func() {
 				a.Rest(a.Trip())
@@ -170,10 +171,11 @@ func yields(a *player) {
 	a.Wantf(!yields || served.Load() > n || ctx.Err() != nil, "a line that yields waits for a clock that was set back")
 	stop()
 	all.Wait()
-	acquire := meets(patient).Mutex(name).Lock // the line may yield yet
+	m := a.meetsAt(servers, patient).Mutex(name)
+	acquire := m.Lock // the line may yield yet
 	if a.OneIn(2) {
 		a.Rest(2*o.Yield.For + sent/2) // each waiter gives back what it asked for
-		acquire = meets(patient).Mutex(name).TryLock
+		acquire = m.TryLock
 	}
 	l, err := acquire(a.Ctx)
 	a.wantDone(err, "a mutex that is free, and whose line has yielded")
@@ -216,24 +218,4 @@ func fenced(a *player) {
 		_, _ = a.Client.ForceRelease(a.Ctx, "fenced", redlatch.ForceOptions{})
 	}
 	drop(l)
-}
-
-// announced takes a lock by force, and announces that it is free.
-func announced(a *player) {
-	name := a.scene("announced")
-	l := a.has(a.meets().Mutex(name).TryLock(a.Ctx))
-	token, heard := l.Token(), 0
-	s := a.At("redlatch:" + name)
-	sub := s.Subscribe("free "+name, func(string) { heard++ })
-	start := time.Now()
-	taken, err := a.Client.ForceRelease(a.Ctx, name, redlatch.ForceOptions{Reason: "announced", Announce: redlatch.Announce{Channel: "free " + name, Message: "free"}})
-	s.Unsubscribe(sub)
-	a.Wantf(err != nil || heard == 1, "a forced release is announced %d times", heard)
-	// A request that had to be sent again may have found the lease over.
-	if err == nil && len(taken.Holders) > 0 && time.Since(start) < a.Plan.Request/4 {
-		info, err := a.Client.Inspect(a.Ctx, name)
-		a.Alwaysf(err != nil || info.Forced != nil && info.Forced.Reason == "announced" && info.Token > token, "Inspect after a forced release: %+v", info)
-		err = l.Release(context.Background())
-		a.Wantf(lostBy(err, redlatch.LossForced), "the release of what was taken by force: %v", err)
-	}
 }

@@ -43,19 +43,17 @@ type partner struct {
 
 // meets opens another client for this scene, with other options if there is a change.
 func (a *player) meets(changes ...func(*redlatch.Options)) *partner {
-	return a.meetsAt(a.Servers, a.Open, changes)
+	return a.meetsAt(a.Servers, changes...)
 }
 
-func (a *player) meetsAt(
-	servers []*wire.Server, open func([]*wire.Link, redlatch.Options) (*redlatch.Client, error), changes []func(*redlatch.Options),
-) *partner {
+func (a *player) meetsAt(servers []*wire.Server, changes ...func(*redlatch.Options)) *partner {
 	a.Rounds++
 	name := fmt.Sprintf("%s.%s.%d's partner %d", a.Name, a.Role.Name, a.Number, a.Rounds)
 	links, o := a.Connect(name, servers), a.Options(name)
 	for _, change := range changes {
 		change(&o)
 	}
-	client, err := open(links, o)
+	client, err := a.Open(links, o)
 	if err != nil {
 		a.Fail("New = %v", err)
 		a.needs(false)
@@ -65,13 +63,15 @@ func (a *player) meetsAt(
 	return p
 }
 
-// server returns a server of a scene's own, and what opens a client there.
-func (a *player) server() (s *wire.Server, meets func(changes ...func(*redlatch.Options)) *partner) {
-	a.Net.Call(func() { s = wire.NewServer(a.Net, 20) })
-	open := func(links []*wire.Link, o redlatch.Options) (*redlatch.Client, error) {
-		return redlatch.New(links[0], o)
-	}
-	return s, func(changes ...func(*redlatch.Options)) *partner { return a.meetsAt([]*wire.Server{s}, open, changes) }
+// nodes returns servers of a scene's own, that no client has met: a quorum, if they are several.
+func (a *player) nodes(n int) []*wire.Server {
+	all := make([]*wire.Server, n)
+	a.Net.Call(func() {
+		for i := range all {
+			all[i] = wire.NewServer(a.Net, 10+i)
+		}
+	})
+	return all
 }
 
 // Close closes the client.

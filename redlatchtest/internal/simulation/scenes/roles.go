@@ -83,11 +83,7 @@ func (a *player) runIn(q world.Acquisition, do func(context.Context, func(contex
 		a.Refused(op, q, err)
 		return
 	}
-	why := ""
-	if err != nil {
-		why = err.Error()
-	}
-	a.Note(history.Event{Type: history.Released, Op: call, Why: why})
+	a.Released(call, err)
 }
 
 func minhold(a *player) {
@@ -248,12 +244,9 @@ func multi(a *player) {
 		a.Look(ops[one.Name()], one)
 		ops[one.Name()] = a.Call(history.Event{Type: history.Release, Of: ops[one.Name()]})
 	}
-	why := ""
-	if err := l.Release(context.Background()); err != nil {
-		why = err.Error()
-	}
+	err = l.Release(context.Background())
 	for _, call := range ops {
-		a.Note(history.Event{Type: history.Released, Op: call, Why: why})
+		a.Released(call, err)
 	}
 }
 

@@ -127,8 +127,8 @@ func emptied(a *player) {
 // released all the same, and a waiter stays in line.
 func filled(a *player) {
 	a.needs(a.Harmless())
-	s, meets := a.server()
-	p := meets(patient)
+	servers := a.nodes(1)
+	s, p := servers[0], a.meetsAt(servers, patient)
 	refuse := func(why memory.Refusal) { a.Net.Call(func() { s.Refuse(why) }) }
 	for _, k := range a.kinds("filled") {
 		l := k.heldBy(p.Client)
@@ -164,7 +164,7 @@ func filled(a *player) {
 	}
 	a.Net.Call(s.Flush)
 	const heartbeat = 200 * time.Millisecond
-	k, q := a.kinds("filled")[3], meets(patient, beating(heartbeat)) // a mutex
+	k, q := a.kinds("filled")[3], a.meetsAt(servers, patient, beating(heartbeat)) // a mutex
 	l, w := k.heldBy(p.Client), k.queues(a.Ctx, q.Client)
 	refuse(memory.Full)
 	a.Rest(4 * heartbeat) // longer than a waiter is believed alive

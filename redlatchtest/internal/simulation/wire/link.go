@@ -25,20 +25,18 @@ type Link struct {
 
 	// What is below belongs to the network's goroutine.
 
-	Random    *rand.Rand
-	Delay     Span    // of what is sent, each way
-	Loses     float64 // of requests, and of replies, this part is lost
-	Lingers   float64 // of requests, this part arrives late
-	Late      Span    // by so much
-	State     linkState
-	until     time.Duration // for which the state lasts, where letters wait for its end
-	waiting   []func()      // letters that wait for its end
-	open      []*request    // that have no reply yet
-	Ears      []*ear
-	Gone      bool        // the client is dead: nothing arrives any more
-	unnoticed bool        // and the server does not know
-	sent      int         // requests
-	Closing   atomic.Bool // its client's Close has begun
+	Random  *rand.Rand
+	Delay   Span    // of what is sent, each way
+	Loses   float64 // of requests, and of replies, this part is lost
+	Lingers float64 // of requests, this part arrives late
+	Late    Span    // by so much
+	State   linkState
+	until   time.Duration // for which the state lasts, where letters wait for its end
+	waiting []func()      // letters that wait for its end
+	open    []*request    // that have no reply yet
+	Ears    []*ear
+	Gone    bool        // the client is dead: nothing arrives any more
+	Closing atomic.Bool // its client's Close has begun
 
 	// What scenes do to the links of their partners.
 
@@ -243,7 +241,6 @@ func (l *Link) String() string { return l.Client }
 
 // send begins the way of a request.
 func (l *Link) send(r *request) {
-	l.sent++
 	l.Net.tell("%s asks %s: %s", l, l.Server, r.what)
 	l.open = append(l.open, r)
 	if l.Records {
@@ -371,7 +368,7 @@ func (l *Link) Cut() {
 // Kill ends the client's part of the link for ever: no request of it arrives any more. If the end is
 // unnoticed, its subscriptions stay at the server.
 func (l *Link) Kill(unnoticed bool) {
-	l.Gone, l.unnoticed = true, unnoticed
+	l.Gone = true
 	for _, e := range slices.Clone(l.Ears) {
 		if !unnoticed {
 			l.Server.Forget(e)

@@ -164,14 +164,10 @@ func (a *Actor) Release(op int64, q Acquisition, l *redlatch.Lease) {
 	if took := time.Since(start); took > 2*a.Bound()+200*time.Millisecond {
 		a.Fail("%s.%d: release of %s %q took %v: %v", a.Name, a.Number, q.Kind, q.Name, took, err)
 	}
-	why := ""
-	if err != nil {
-		why = err.Error()
-		if !errors.Is(err, redlatch.ErrNotHeld) && !errors.Is(err, redlatch.ErrUnreachable) && !a.RefusedByServer(err) {
-			a.Fail("%s.%d: release of %s %q: %v", a.Name, a.Number, q.Kind, q.Name, err)
-		}
+	if err != nil && !errors.Is(err, redlatch.ErrNotHeld) && !errors.Is(err, redlatch.ErrUnreachable) && !a.RefusedByServer(err) {
+		a.Fail("%s.%d: release of %s %q: %v", a.Name, a.Number, q.Kind, q.Name, err)
 	}
-	a.Note(history.Event{Type: history.Released, Op: call, Why: why})
+	a.Released(call, err)
 	if l.Held() || l.Context().Err() == nil {
 		a.Fail("%s.%d: a lease on %s %q that was released is held", a.Name, a.Number, q.Kind, q.Name)
 	}
@@ -180,6 +176,15 @@ func (a *Actor) Release(op int64, q Acquisition, l *redlatch.Lease) {
 			a.Fail("%s.%d: a second release of %s %q: %v", a.Name, a.Number, q.Kind, q.Name, err)
 		}
 	}
+}
+
+// Released notes how a release ended.
+func (a *Actor) Released(call int64, err error) {
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	a.Note(history.Event{Type: history.Released, Op: call, Why: why})
 }
 
 // Either returns the waiting form of an acquisition, or its try.

@@ -64,7 +64,7 @@ func (w *World) Options(name string) redlatch.Options {
 	}
 }
 
-// Open returns a client over links to the servers of the world.
+// Open returns a client over links to the servers of the world, or to a server or a quorum of a scene's own.
 func (w *World) Open(links []*wire.Link, o redlatch.Options) (*redlatch.Client, error) {
 	if len(links) == 1 {
 		return redlatch.New(links[0], o)
@@ -72,11 +72,6 @@ func (w *World) Open(links []*wire.Link, o redlatch.Options) (*redlatch.Client, 
 	if w.Plan.Cluster {
 		return redlatch.New(&wire.Cluster{Links: links}, o)
 	}
-	return OpenQuorum(links, o)
-}
-
-// OpenQuorum returns a client over a quorum.
-func OpenQuorum(links []*wire.Link, o redlatch.Options) (*redlatch.Client, error) {
 	nodes := make([]conn.Conn, len(links))
 	for i, l := range links {
 		nodes[i] = l
