@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -128,25 +129,16 @@ func drive(t *testing.T, seed uint64, todo <-chan uint64, reports chan<- report)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	var trouble bytes.Buffer
 	cmd.Stderr = &trouble
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	if err := cmd.Start(); err != nil {
+	in, noInput := cmd.StdinPipe()
+	out, noOutput := cmd.StdoutPipe()
+	if err := errors.Join(noInput, noOutput, cmd.Start()); err != nil {
 		t.Error(err)
 		return
 	}
 	answers := bufio.NewReader(out)
-	var said []string // by the world that runs
 	for more := true; more; seed, more = <-todo {
 		fmt.Fprintln(in, seed)
-		said = nil
+		var said []string
 		for {
 			line, err := answers.ReadString('\n')
 			if text, is := strings.CutPrefix(line, "report "); is {

@@ -79,7 +79,8 @@ func (a *player) besets(p *partner, text string) {
 	}
 }
 
-// wantClean checks that nothing is left of what a partner began, whose client has had the time to undo it.
+// wantClean checks that nothing is left of what a partner began, whose client has had the time to
+// undo it.
 func (k sharable) wantClean(after string) {
 	k.wantFree()
 	if info, err := k.by.Client.Inspect(k.by.Ctx, k.name); err == nil && !k.by.Plan.Quorum() {

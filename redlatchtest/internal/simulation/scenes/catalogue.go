@@ -15,8 +15,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// All returns the roles of a world, which has not begun. A role has the name of its function, in small
-// letters.
+// All returns the roles of a world, which has not begun. A role has the name of its function, in
+// small letters.
 func All() world.Catalogue {
 	both := scenes(
 		handled, startled, surveyed, closed, does, strays, windowed, lessened, beset, revenant, sized,
@@ -47,7 +47,8 @@ func All() world.Catalogue {
 	}
 }
 
-// crowds makes roles that as many actors of each client play at once: 0 for as many as the plan says.
+// crowds makes roles that as many actors of each client play at once: 0 for as many as the plan
+// says.
 func crowds(actors int, all ...func(*player)) (roles []world.Role) {
 	for _, play := range all {
 		name := runtime.FuncForPC(reflect.ValueOf(play).Pointer()).Name()

@@ -171,8 +171,8 @@ func outlives(a *player) {
 	a.Wantf(len(p.Leases()) == 0, "the leases of a client when all is released are %v", fmt.Sprint(p.Leases()))
 }
 
-// windowed begins a run of a job, which ends in some way or does not begin. Another client can run the
-// job when the window and the run are over, not before and at once.
+// windowed begins a run of a job, which ends in some way or does not begin. Another client can run
+// the job when the window and the run are over, not before and at once.
 func windowed(a *player) {
 	const window, ttl = 900 * time.Millisecond, 300 * time.Millisecond
 	name := a.scene("dead")

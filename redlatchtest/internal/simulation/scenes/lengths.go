@@ -13,8 +13,9 @@ import (
 
 // What is in this file compares how long leases last with how long Redis keeps them.
 
-// sharing has leases of different lengths on a lock that several can hold, or one owner several times. One
-// of them ends, or is cut, or a longer one comes and goes. There are no more leases than there is room for.
+// sharing has leases of different lengths on a lock that several can hold, or one owner several
+// times. One of them ends, or is cut, or a longer one comes and goes. There are no more leases than
+// there is room for.
 func sharing(a *player) {
 	name, p := a.scene("dead"), a.meets(patient)
 	many := slices.DeleteFunc(a.handleables(name), func(h handleable) bool { return h.room == 1 })

@@ -31,7 +31,8 @@ func pair(m interface {
 	return locker{m.Lock, m.TryLock}
 }
 
-// asking returns how a lock is acquired that is asked for something: permits, or the value of a leader.
+// asking returns how a lock is acquired that is asked for something: permits, or the value of a
+// leader.
 func asking[T any](lock, try func(context.Context, T) (*redlatch.Lease, error), that T) locker {
 	return locker{
 		func(ctx context.Context) (*redlatch.Lease, error) { return lock(ctx, that) },
@@ -115,7 +116,8 @@ func (a *player) lock(kinds ...string) sharable {
 // key returns the key that has the lock.
 func (k sharable) key() string { return "redlatch:" + k.name }
 
-// owned returns the context of the scene, under which one owner enters a lock again that is reentrant.
+// owned returns the context of the scene, under which one owner enters a lock again that is
+// reentrant.
 func (k sharable) owned() context.Context {
 	if k.kind != "reentrant" {
 		return k.by.Ctx
@@ -135,8 +137,8 @@ func (k sharable) try(c *redlatch.Client) (*redlatch.Lease, error) { return k.lo
 // heldBy has a client hold the lock, which is free. Where it cannot, the scene ends.
 func (k sharable) heldBy(c *redlatch.Client) *redlatch.Lease { return k.by.has(k.try(c)) }
 
-// patience is how long a waiter of a scene waits at most: less than a calm world lasts, in which a scene
-// would not tell otherwise that a waiter is never let in.
+// patience is how long a waiter of a scene waits at most: less than a calm world lasts, in which a
+// scene would not tell otherwise that a waiter is never let in.
 const patience = 7 * time.Second
 
 // waits has a client wait for the lock.
@@ -171,8 +173,8 @@ func (k sharable) wantKept(when string, leases ...*redlatch.Lease) {
 	k.by.Wantf(kept >= longest*99/100, "%s: a %s is kept for %v, and a lease lasts for another %v", when, k.kind, kept, longest)
 }
 
-// wantKeptNoLonger checks that the server keeps the lock for as long as the last of its leases, and not
-// for much longer. None of them is being extended.
+// wantKeptNoLonger checks that the server keeps the lock for as long as the last of its leases, and
+// not for much longer. None of them is being extended.
 func (k sharable) wantKeptNoLonger(when string, leases ...*redlatch.Lease) {
 	k.wantKept(when, leases...)
 	a, most := k.by, longestOf(leases)*103/100+4*k.by.Trip()+20*time.Millisecond
@@ -197,7 +199,8 @@ func longestOf(leases []*redlatch.Lease) (longest time.Duration) {
 	return longest
 }
 
-// wantBacked checks that the lock is in the server. A reentrant mutex notes its owners in another way.
+// wantBacked checks that the lock is in the server. A reentrant mutex notes its owners in another
+// way.
 func (k sharable) wantBacked(l *redlatch.Lease) {
 	if k.kind != "reentrant" {
 		k.by.WantBacked(world.Acquisition{Kind: k.kind, Name: k.name}, l)

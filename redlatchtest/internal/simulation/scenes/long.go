@@ -14,8 +14,8 @@ import (
 // What is in this file is about leases whose length the program sets, and about leases that are taken
 // away.
 
-// lengthened has a lease that is much longer than its TTL. The watchdog does not cut it, and still finds
-// out that it is gone; an adoption for less does.
+// lengthened has a lease that is much longer than its TTL. The watchdog does not cut it, and still
+// finds out that it is gone; an adoption for less does.
 func lengthened(a *player) {
 	const ttl, long = 1500 * time.Millisecond, 40 * time.Second
 	k, p := a.lock(), a.meets(func(o *redlatch.Options) { o.RequestTimeout, o.Lock.TTL = sent, ttl })
@@ -183,8 +183,8 @@ func (a *player) calls(name string) []call {
 // second returns the error of a call.
 func second[T any](_ T, err error) error { return err }
 
-// forced takes a lock by force from its own client or from another, announces that it is free, and does so
-// again and again.
+// forced takes a lock by force from its own client or from another, announces that it is free, and
+// does so again and again.
 func forced(a *player) {
 	name, p, o := a.scene("dead"), a.meets(), redlatch.LockOptions{}
 	if a.OneIn(2) {

@@ -12,8 +12,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// player is an actor in a role of this package. As a test does, a scene ends where it has not what it
-// needs, and what it has begun ends with it: see has and later.
+// player is an actor in a role of this package. As a test does, a scene ends where it has not what
+// it needs, and what it has begun ends with it: see has and later.
 type player struct {
 	*world.Actor
 	Ctx  context.Context // ends with the scene
@@ -42,7 +42,8 @@ func plays(role func(*player)) func(*world.Actor) {
 // later has something be done when the scene is over: all waits have been given up then.
 func (a *player) later(do func()) { a.ends = append(a.ends, do) }
 
-// has returns a lease that the scene needs, and which is free. Where it is not granted, the scene ends.
+// has returns a lease that the scene needs, and which is free. Where it is not granted, the scene
+// ends.
 func (a *player) has(l *redlatch.Lease, err error) *redlatch.Lease {
 	a.wantDone(err, "a lock that is free")
 	a.needs(err == nil)

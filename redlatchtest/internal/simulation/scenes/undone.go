@@ -176,8 +176,8 @@ func filled(a *player) {
 	refuse(memory.Serves)
 }
 
-// startled has a hook that panics when an acquisition waits or is granted, or when the lease is released.
-// It leaves nothing.
+// startled has a hook that panics when an acquisition waits or is granted, or when the lease is
+// released. It leaves nothing.
 func startled(a *player) {
 	k := a.lock()
 	at := []redlatch.EventType{redlatch.EventWait, redlatch.EventGranted, redlatch.EventReleased}[a.Random.IntN(3)]

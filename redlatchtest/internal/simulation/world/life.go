@@ -64,7 +64,8 @@ func (w *World) Options(name string) redlatch.Options {
 	}
 }
 
-// Open returns a client over links to the servers of the world, or to a server or a quorum of a scene's own.
+// Open returns a client over links to the servers of the world, or to a server or a quorum of a
+// scene's own.
 func (w *World) Open(links []*wire.Link, o redlatch.Options) (*redlatch.Client, error) {
 	if len(links) == 1 {
 		return redlatch.New(links[0], o)
