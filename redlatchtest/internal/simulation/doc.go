@@ -68,6 +68,7 @@
 // actors begin at the same nanosecond. Each process runs one world at a time on one processor, with
 // the random numbers of the library drawn from the seed, too. So a seed repeats its world, up to where
 // two runs part: goroutines that wait for the same instant run in another order, and maps are
-// iterated in another. On a busy machine most worlds part at some point: two stories tell. So a seed
-// that failed may have to be run a few times until it fails again. Its story of the first time is kept.
+// iterated in another. On a busy machine most worlds part at some point; their stories tell where. So a
+// seed that failed may have to be run a few times until it fails again. Its story of the first time is
+// kept.
 package simulation

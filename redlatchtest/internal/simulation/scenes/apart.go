@@ -59,12 +59,19 @@ func surveyed(a *player) {
 		p.cutsOff(0, 3*time.Second)
 		a.Rest(2500 * time.Millisecond) // for longer than the node believes a waiter alive
 	}
+	look := func(by string, info redlatch.LockInfo, err error) {
+		a.Wantf(!l.Held() || err == nil && info.Kind == k.kind && len(info.Holders) == 1 && !info.Holders[0].Dead &&
+			(k.kind == "reentrant" || info.Holders[0].Owner == l.Owner()),
+			"%s shows the holder of a %s as %+v: %v", by, k.kind, info.Holders, err)
+		a.Wantf(!l.Held() || len(info.Waiters) == 1 && info.Waiters[0].Client == p.ID() && !info.Waiters[0].Dead,
+			"%s shows the waiter for a %s as %+v", by, k.kind, info.Waiters)
+	}
 	info, err := a.Client.Inspect(ctx, k.name)
-	k.wantSurveyed("Inspect", info, err, l, p)
+	look("Inspect", info, err)
 	seen := 0
 	for info, err := range a.Client.List(ctx, redlatch.ListOptions{Pattern: k.name + "*"}) {
 		seen++
-		k.wantSurveyed("List", info, err, l, p)
+		look("List", info, err)
 	}
 	a.Wantf(seen == 1 || !l.Held(), "List shows a %s %d times", k.kind, seen)
 	if taken, err := p.ForceRelease(ctx, k.name, redlatch.ForceOptions{Owner: l.Owner(), Reason: "surveyed"}); err == nil && k.kind != "reentrant" {
@@ -78,14 +85,4 @@ func surveyed(a *player) {
 		}
 		a.Wantf(told == 1, "the journal tells %d times that a %s was taken by force", told, k.kind)
 	}
-}
-
-// wantSurveyed checks that a look shows a holder, and a waiter of a partner that is alive.
-func (k sharable) wantSurveyed(look string, info redlatch.LockInfo, err error, l *redlatch.Lease, p *partner) {
-	if !l.Held() {
-		return
-	}
-	k.by.Wantf(err == nil && info.Kind == k.kind && len(info.Holders) == 1 && !info.Holders[0].Dead && (k.kind == "reentrant" || info.Holders[0].Owner == l.Owner()),
-		"%s shows the holder of a %s as %+v: %v", look, k.kind, info.Holders, err)
-	k.by.Wantf(len(info.Waiters) == 1 && info.Waiters[0].Client == p.ID() && !info.Waiters[0].Dead, "%s shows the waiter for a %s as %+v", look, k.kind, info.Waiters)
 }

@@ -28,7 +28,7 @@ func All() world.Catalogue {
 		Scenes: slices.Concat(both, scenes(
 			acknowledged, around, awaited, belated, bereaved, beside, bundled, crammed, crowdedOut,
 			cutOff, cutShort, deleted, emptied, entangled, expires, filled, forced, fostered, gaveBack,
-			gaveUp, inherited, inTurn, joined, keeper, knotted, labeled, lacking, led, lengthened, lined, listed,
+			gaveUp, inherited, inTurn, joined, keeper, knotted, lacking, led, lengthened, lined, listed,
 			namedNow, nested, outlives, own, permitted, proclaimed, readers, recalled, relayed, seized, sharing,
 			shelved, short, shut, silenced, slotGone, startledByMany, straggled, succeeds, thrifty, unheard,
 			unlike, usurped, wished, yields,

@@ -382,10 +382,11 @@ func (n *handling) wants() {
 // look checks that each lease is held for as long as it was promised. Redis keeps the lock for as long as
 // the longest lease. The context of a lease that has ended is done.
 func (n *handling) look() {
-	longest, due := time.Duration(0), 0
+	var leases []*redlatch.Lease
+	due := 0
 	for _, e := range n.leases {
+		leases = append(leases, e.Lease)
 		left := e.Remaining()
-		longest = max(longest, left)
 		if promised := max(time.Until(e.until), time.Until(e.least), 0); left > 0 {
 			n.Wantf(left >= promised-n.Trip() || !e.due(), "%v are left of a %s that has to be held for another %v", left, n.kind, promised)
 		}
@@ -401,10 +402,7 @@ func (n *handling) look() {
 			n.Wantf(time.Since(e.latest) < 20*time.Millisecond || isOver(e.Context().Done()), "the context of a %s goes on that ended %v ago", n.kind, time.Since(e.latest))
 		}
 	}
-	if longest > 0 && n.Harmless() && !n.Plan.Quorum() {
-		kept := n.handleable.kept()
-		n.Wantf(kept >= longest*99/100, "a %s is kept for %v, and a lease lasts for another %v", n.kind, kept, longest)
-	}
+	n.wantKept("after a step", leases...)
 	if due < n.full {
 		return
 	}

@@ -129,20 +129,3 @@ func robbed(a *player) {
 	a.Rest(a.UpTo(20 * time.Millisecond))
 	drop(l)
 }
-
-// labeled holds a lock with labels, which Inspect shows. Too many labels are refused.
-func labeled(a *player) {
-	labels := make(map[string]string)
-	for i := range 9 {
-		labels[fmt.Sprint(i)] = "too many"
-	}
-	_, err := a.Client.Mutex(a.scene("labels")).TryLock(redlatch.WithLabels(a.Ctx, labels))
-	a.Alwaysf(errors.Is(err, redlatch.ErrInvalid), "an acquisition with nine labels: %v", err)
-	ctx := redlatch.WithLabels(a.Ctx, map[string]string{"request": fmt.Sprint(a.Number)})
-	name := fmt.Sprintf("labeled-%s-%d", a.Name, a.Number)
-	l := a.has(a.Client.Mutex(name).Lock(ctx))
-	a.Rest(200*time.Millisecond + 4*a.Trip())
-	if info, err := a.Client.Inspect(a.Ctx, name); err == nil && l.Held() {
-		a.Wantf(len(info.Holders) == 1 && info.Holders[0].Labels["request"] == fmt.Sprint(a.Number), "Inspect shows %+v for a lease with labels", info)
-	}
-}

@@ -3,6 +3,7 @@ package scenes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -105,10 +106,16 @@ func entangled(a *player) {
 	}
 }
 
-// lined has goroutines of two clients wait for a lock, and looks how Inspect shows them.
+// lined has goroutines wait for a lock with labels behind one with labels, and looks how Inspect shows
+// them. Too many labels are refused.
 func lined(a *player) {
-	name := a.scene("lined")
-	l := a.has(a.Client.Mutex(name).TryLock(a.Ctx))
+	name, many := a.scene("lined"), make(map[string]string)
+	for i := range 9 {
+		many[fmt.Sprint(i)] = "too many"
+	}
+	_, err := a.Client.Mutex(name).TryLock(redlatch.WithLabels(a.Ctx, many))
+	a.Alwaysf(errors.Is(err, redlatch.ErrInvalid), "an acquisition with nine labels: %v", err)
+	l := a.has(a.Client.Mutex(name).TryLock(redlatch.WithLabels(a.Ctx, map[string]string{"of": "holder"})))
 	beat := 100*time.Millisecond + a.UpTo(a.Plan.Heartbeat)
 	p := a.meets(beating(beat))
 	waiting, giveUp := context.WithCancel(redlatch.WithLabels(a.Ctx, map[string]string{"of": "line"}))
@@ -125,6 +132,7 @@ func lined(a *player) {
 		if a.Plan.Strict {
 			places, callers = n, 1
 		}
+		a.Wantf(len(info.Holders) == 1 && info.Holders[0].Labels["of"] == "holder", "Inspect shows %+v for a lease with labels", info.Holders)
 		a.Wantf(len(info.Waiters) == places, "%d goroutines wait, and Inspect shows %+v", n, info.Waiters)
 		for _, w := range info.Waiters {
 			a.Wantf(w.Callers == callers, "a place in line is for %d goroutines, and Inspect shows %d", callers, w.Callers)

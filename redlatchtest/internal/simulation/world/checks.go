@@ -80,7 +80,7 @@ func (w *World) held(key string) bool {
 		return false
 	}
 	// No later acquisition tidies what the dead have left.
-	if strings.Contains(key, ":scene-dead") || w.Plan.Harm != Calm && (strings.Contains(key, ":scene-") || strings.Contains(key, ":labeled-")) {
+	if strings.Contains(key, ":scene-dead") || w.Plan.Harm != Calm && strings.Contains(key, ":scene-") {
 		return false
 	}
 	if strings.HasPrefix(key, "fence:") {
