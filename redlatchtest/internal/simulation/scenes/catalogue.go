@@ -26,7 +26,7 @@ func All() world.Catalogue {
 		QuorumScenes: slices.Concat(both, scenes(forgetful, evenly, woken, straggler)),
 		Crowds:       crowds(0, rw, semaphore, reentrant, multi, minhold, bounded, crossed, lingering),
 		Scenes: slices.Concat(both, scenes(
-			acknowledged, around, awaited, belated, bereaved, beside, bundled, crammed, crowdedOut,
+			acknowledged, around, awaited, belated, bereaved, beside, bounds, bundled, crammed, crowdedOut,
 			cutOff, cutShort, deleted, emptied, entangled, expires, filled, forced, fostered, gaveBack,
 			gaveUp, inherited, inTurn, joined, keeper, knotted, lacking, led, lengthened, lined, listed,
 			namedNow, nested, outlives, own, permitted, proclaimed, readers, recalled, relayed, seized, sharing,
