@@ -87,6 +87,22 @@ func EventuallyOr(t Reporter, holds func() bool, wanted func() string) {
 	check.EventuallyOr(t, holds, wanted)
 }
 
+// Outages runs a test with each way in which a server goes away and comes back: it is killed and
+// comes back without data, or it stands still and goes on.
+func Outages(t *testing.T, test func(t *testing.T, s *redistest.Server, goes, comes func())) {
+	t.Parallel()
+	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t)
+		test(t, s, s.Kill, s.Restart)
+	})
+	t.Run("stopped", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t)
+		test(t, s, s.Pause, s.Resume)
+	})
+}
+
 // StateKey is the key of what holds a name, under the default prefix.
 func StateKey(name string) string { return "redlatch:" + name }
 
