@@ -113,8 +113,9 @@ func lined(a *player) {
 	for i := range 9 {
 		many[fmt.Sprint(i)] = "too many"
 	}
-	_, err := a.Client.Mutex(name).TryLock(redlatch.WithLabels(a.Ctx, many))
+	refused, err := a.Client.Mutex(name).TryLock(redlatch.WithLabels(a.Ctx, many))
 	a.Alwaysf(errors.Is(err, redlatch.ErrInvalid), "an acquisition with nine labels: %v", err)
+	drop(refused)
 	l := a.has(a.Client.Mutex(name).TryLock(redlatch.WithLabels(a.Ctx, map[string]string{"of": "holder"})))
 	beat := 100*time.Millisecond + a.UpTo(a.Plan.Heartbeat)
 	p := a.meets(beating(beat))
