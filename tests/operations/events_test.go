@@ -88,3 +88,50 @@ func TestEventsOfADowngrade(t *testing.T) {
 	check.That(t, slices.Equal(got, want), "events %q, want %q", got, want)
 	seen.WantEnds(t)
 }
+
+// panicsAt is the key of a context for the type of event at which [panicAsAsked] panics.
+type panicsAt struct{}
+
+// panicAsAsked is a hook.
+func panicAsAsked(ctx context.Context, e redlatch.Event) {
+	if ctx.Value(panicsAt{}) == e.Type {
+		panic("hook")
+	}
+}
+
+// ofCaller are the types of events that are told on the goroutine of the caller, where a panic can
+// be recovered.
+var ofCaller = []redlatch.EventType{
+	redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted, redlatch.EventFailed, redlatch.EventReleased,
+}
+
+// TestHookThatPanicsIsToldTheEnd: what a hook was told of ends, also if the hook panics then.
+func TestHookThatPanicsIsToldTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, at := range ofCaller {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				o, seen := trial.Losing(), new(help.Events)
+				o.Hook = redlatch.JoinHooks(panicAsAsked, seen.Hook)
+				c := s.Client(t, o)
+				acquire := c.Mutex("a").Lock
+				switch at {
+				case redlatch.EventFailed:
+					acquire = c.Mutex("a").TryLock
+					fallthrough
+				case redlatch.EventWait:
+					locktest.Lock(t, s.Client(t, trial.Losing()).Mutex("a"))
+				}
+				cause := help.Recovered(func() {
+					if l, err := acquire(context.WithValue(t.Context(), panicsAt{}, at)); err == nil {
+						_ = l.Release(t.Context())
+					}
+				})
+				check.That(t, cause == "hook", "it panicked with %v, want hook", cause)
+				_ = c.Close()
+				seen.WantEnds(t)
+			})
+		})
+	}
+}

@@ -189,6 +189,25 @@ func TestSweepWithoutARight(t *testing.T) {
 	}
 }
 
+// TestReleaseWithoutARight: it changes nothing, and no place is lost when the lease has ended.
+func TestReleaseWithoutARight(t *testing.T) {
+	t.Parallel()
+	for k, param := range map[*script.Kind]string{script.Semaphore: "1:2", script.SlotPool: "2:0::"} {
+		for _, right := range []string{"ZREM", "ZINCRBY", "SETBIT"} {
+			r, set := newRig(t), named(t, "s")
+			r.acquire(k, set, "rl-A-1", param, "")
+			detail := r.acquire(k, set, "rl-B-1", param, "").Detail
+			r.without(right, k.Release(set, "rl-A-1", "", true, time.Hour))
+			for range 4 {
+				r.now = r.now.Add(3 * time.Second)
+				r.do(k.Renew(set, "rl-B-1", 10*time.Second, detail))
+			}
+			check.That(t, r.acquire(k, set, "rl-C-1", param, "").Inside, "%s: a place is lost to a release without %s", k.Name, right)
+			check.That(t, !r.acquire(k, set, "rl-D-1", param, "").Inside, "%s: a place is given twice after a release without %s", k.Name, right)
+		}
+	}
+}
+
 // TestAdoptionWithoutARight: it ends in the middle, and no permit is given back twice.
 func TestAdoptionWithoutARight(t *testing.T) {
 	t.Parallel()

@@ -47,8 +47,7 @@ local function leave(owner)
   local token, _, permits = find(owner)
   if not token then return false end
   local _, size = mark()
-  redis.call('HDEL', INSIDE, owner) -- in the order of sweep
-  give(size, permits)
+  part(owner, function() give(size, permits) end)
   drop(owner)
   return 0
 end

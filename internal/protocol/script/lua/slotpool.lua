@@ -103,8 +103,7 @@ local function leave(owner, begun)
   local token, _, slot = find(owner)
   if not token and begun and redis.call('ZSCORE', K, owner) then token, _, slot = record(owner) end
   if not token then return false end
-  redis.call('HDEL', INSIDE, owner) -- in the order of sweep
-  clear(slot)
+  part(owner, function() clear(slot) end)
   drop(owner)
   return 0
 end

@@ -25,6 +25,12 @@ end
 local made -- whether admit has made K anew
 local undo -- gives back what admit has taken of a K that was there, if it has
 
+-- fail ends the script with an error that was caught.
+local function fail(reason)
+  if type(reason) == 'string' and redis.REDIS_VERSION_NUM then reason = redis.error_reply(reason) end -- keeps its code
+  error(reason, 0)
+end
+
 -- whole returns an admit that does all of it or nothing. A script ends where it comes to a command
 -- that its user may not run, and what it has done stands: a size without its owner, for ever.
 local function whole(admit)
@@ -33,8 +39,7 @@ local function whole(admit)
     local done, token, detail, room = pcall(admit, ...)
     if done then return token, detail, room end
     if made then redis.call('DEL', unpack(together)) elseif undo then undo() end
-    if type(token) == 'string' and redis.REDIS_VERSION_NUM then token = redis.error_reply(token) end -- keeps its code
-    error(token, 0)
+    fail(token)
   end
 end
 
@@ -110,6 +115,18 @@ local function drop(owner)
   redis.call('ZREM', K, owner)
   redis.call('HDEL', INSIDE, owner)
   shorten()
+end
+
+-- part takes an owner out of K and gives back what it had; or neither, for want of a right. ZREM comes
+-- first: a server that is out of memory refuses a script whose first write could need some.
+local function part(owner, give)
+  local free = redis.call('ZSCORE', K, owner)
+  redis.call('ZREM', K, owner)
+  local done, reason = pcall(give)
+  if not done then
+    redis.call('ZADD', K, free, owner)
+    fail(reason)
+  end
 end
 
 -- sweep clears the places whose time has passed, and calls cleared with the detail of each. If INSIDE
