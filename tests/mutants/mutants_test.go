@@ -709,6 +709,8 @@ var mutants = []mutant{
 		"  redis.call('ZADD', K, free, successor)\n  redis.call('HSET', INSIDE, successor, redis.call('HGET', INSIDE, owner))\n  redis.call('ZREM', K, owner)\n",
 		"TestAdoptionWithoutARight"),
 	breaks("size of before that comes back with the line", "internal/protocol/script/lua/await.lua", "  stay(LINE_TTL)\n", "", "TestSizeIsKeptForTheLine"),
+	breaks("heartbeat that keeps the key of a program", "internal/protocol/script/lua/zset.lua",
+		"local last = attribute and redis", "local last = redis", "TestLineOverAProgramsKey"),
 	breaks("minimal hold that ends for want of a right", "internal/protocol/script/lua/reentrant.lua",
 		"  redis.call('PEXPIRE', K, ms)\n  redis.call('PEXPIRE', INSIDE, ms)\n  redis.call('HSET', K, SHUT, 1)\n",
 		"  redis.call('DEL', K, INSIDE)\n  redis.call('HSET', K, SHUT, 1)\n", "TestMinimalHoldWithoutARight"),

@@ -264,6 +264,23 @@ func TestSizeIsKeptForTheLine(t *testing.T) {
 	check.That(t, r.acquire(k, set, "rl-C-1", "1:4", "").Inside, "the size of before is back")
 }
 
+// TestLineOverAProgramsKey: a waiter of before asks about a name that a program uses for a sorted set by now.
+// Its expiry stays.
+func TestLineOverAProgramsKey(t *testing.T) {
+	t.Parallel()
+	for k, param := range map[*script.Kind]string{script.Semaphore: "1:3", script.SlotPool: "3:0::", script.RWMutex: "w", script.Election: "v"} {
+		r, set := newRig(t), named(t, "s")
+		r.acquire(k, set, "rl-A-1", param, "")
+		r.acquire(k, set, "rl-B-1", param, "B")
+		r.s.Do("DEL", set.State())
+		r.s.Do("ZADD", set.State(), "5", "a member")
+		r.s.Do("PEXPIRE", set.State(), "60000")
+		ticket := script.Ticket{Anyway: true, Kind: k.Name, Address: "B", TTL: 10 * time.Second, Param: param, Owner: "rl-B-1"}.String()
+		r.s.Eval(k.Await(set, "B", 15*time.Second, time.Hour, []string{ticket}))
+		check.Equal(t, r.s.Do("PTTL", set.State()).Reply.Int, 60000, "what the key of the program lasts for, beside a %s", k.Name)
+	}
+}
+
 // TestLeastSlotBeyondThePool: a port of the protocol asks for a slot that a new pool does not have. No key
 // stays.
 func TestLeastSlotBeyondThePool(t *testing.T) {

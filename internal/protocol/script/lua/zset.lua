@@ -66,13 +66,6 @@ local function keep_keys(ms)
   for _, key in ipairs(together) do redis.call('PEXPIRE', key, ms) end
 end
 
--- stay keeps what lasts for longer than the last place as long as a line that lasts for ms: a size that
--- was changed while tickets of the old one were in line.
-local function stay(ms)
-  local last = redis.call('ZRANGE', K, -1, -1, 'WITHSCORES')[2]
-  if last and redis.call('PTTL', K) > last - millis() + 1000 then keep_keys(ms) end -- the two clocks differ a little
-end
-
 -- insert puts an owner inside. It returns the owner's token, the first of n if it takes several.
 local function insert(owner, ttl, detail, rest, n)
   local token = mint(n)
@@ -173,6 +166,14 @@ end
 local function tidy()
   local _, attribute = mark()
   if attribute then shorten() end
+end
+
+-- stay keeps what lasts for longer than the last place as long as a line that lasts for ms: a size that
+-- was changed while tickets of the old one were in line. K may be a sorted set of a program.
+local function stay(ms)
+  local _, attribute = mark()
+  local last = attribute and redis.call('ZRANGE', K, -1, -1, 'WITHSCORES')[2]
+  if last and redis.call('PTTL', K) > last - millis() + 1000 then keep_keys(ms) end -- the two clocks differ a little
 end
 
 -- shut ends the lease of an owner, and leaves its place at rest. The grant that follows lets the
