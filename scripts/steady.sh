@@ -14,7 +14,7 @@ trap 'kill "${loops[@]}" 2>/dev/null || true; rm -f "$fails"' EXIT
 bad=0
 for n in $(seq "$times"); do
 	log=$(mktemp)
-	if REDLATCH_FAILS=$fails GOFLAGS="${GOFLAGS:-} -count=1" FOR=20s scripts/test.sh >"$log" 2>&1; then
+	if REDLATCH_FAILS=$fails GOFLAGS="${GOFLAGS:-} -count=1" FOR=20s NICE=0 scripts/test.sh >"$log" 2>&1; then
 		echo "$n of $times: passed, $(tail -n 1 "$log")"
 	else
 		bad=$((bad + 1))

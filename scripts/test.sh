@@ -1,7 +1,8 @@
 #!/bin/bash
 # The quick tests: each component's own, a minute of simulation, and the core on real servers
 # (tests/promises). What takes long to compile or to run is in `make test-all`.
-# REDLATCH_FAILS=FILE: append the names of tests that fail. FOR=20s: less of the simulation.
+# REDLATCH_FAILS=FILE: append the names of tests that fail. FOR=20s: less of the simulation. NICE=0: beside
+# busy programs, which would keep it from the processors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 start=$SECONDS
@@ -33,7 +34,7 @@ packages=$(grep -v '/internal/simulation$' <<<"$packages")
 (
 	(cd redlatchtest && go test -c "${flags[@]}" -o "$work/simulation" ./internal/simulation)
 	cd "$work"
-	exec nice -n 19 ./simulation -test.run='^TestSimulate$' -test.v -processes=2 -seeds=100000 -cpu="${FOR:-1m}"
+	exec nice -n "${NICE:-19}" ./simulation -test.run='^TestSimulate$' -test.v -processes=2 -seeds=100000 -cpu="${FOR:-1m}"
 ) >"$work/simulated" 2>&1 &
 simulation=$!
 
