@@ -89,11 +89,11 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		return nil, nil, err
 	}
 	l.mu.Lock()
-	length, identity := l.length, leader.Value
-	if identity == l.identity && !l.leads(leader.Term) {
+	length, term, identity := l.length, l.term, leader.Value
+	l.mu.Unlock()
+	if identity == l.identity && !leads(term, leader.Term) {
 		identity += " (another process)" // which client-go would take for this one
 	}
-	l.mu.Unlock()
 	record := resourcelock.LeaderElectionRecord{
 		HolderIdentity:       identity,
 		LeaseDurationSeconds: int(max(length, time.Second) / time.Second),
@@ -108,10 +108,10 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return &record, raw, err
 }
 
-// leads reports whether a term is that of this process. The nodes of a quorum that answer may tell a
-// smaller number than the token; a later leader has a larger one. The caller holds l.mu.
-func (l *Lock) leads(term int64) bool {
-	return l.term != nil && (l.term.Token() == term || l.term.Held() && l.term.Token() > term)
+// leads reports whether the term that was told is that of a lease. The nodes of a quorum that answer may
+// tell a smaller number than the token; a later leader has a larger one.
+func leads(l *redlatch.Lease, term int64) bool {
+	return l != nil && (l.Token() == term || l.Held() && l.Token() > term)
 }
 
 // Create makes this process the leader if there is none. Otherwise the error says that the election

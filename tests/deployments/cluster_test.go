@@ -195,9 +195,6 @@ func TestReleaseWhileASlotMoves(t *testing.T) {
 	one, other := locktest.Open(t, help.ClusterURL(nodes), o), locktest.Open(t, help.ClusterURL(nodes), o)
 	for i, l := range kindtest.Locks(one, "moves-") {
 		held := check.Value(l.Acquire(locktest.Within(t, locktest.Patience))).OK(t)
-		slot := nodes[0].Slot(locktest.StateKey(l.Name))
-		from := slot * 3 / 16384
-		source, target := nodes[from], nodes[(from+1)%3]
 		next := make(chan error, 1)
 		go func() {
 			lease, err := kindtest.Locks(other, "moves-")[i].Acquire(locktest.Within(t, locktest.Patience))
@@ -206,18 +203,20 @@ func TestReleaseWhileASlotMoves(t *testing.T) {
 			}
 			next <- err
 		}()
-		queue := help.QueueKey(l.Name)
-		locktest.Eventually(t, "a waiter for the "+l.Kind, func() bool { return source.Do("ZCARD", queue) == "1" })
-		err := whileASlotMoves(t, nodes, source, target, slot, func() error { return held.Release(context.Background()) })
+		err := whileASlotMoves(t, nodes, l.Name, func() error { return held.Release(context.Background()) })
 		check.OK(t, "Release of the "+l.Kind, err)
 		check.OK(t, "the waiter for the "+l.Kind, <-next)
 	}
 }
 
-// whileASlotMoves runs f when a slot has begun to move: a key that a script deletes there does not come back.
-// The slot moves once f has sent something.
-func whileASlotMoves(t *testing.T, nodes []*redistest.Server, source, target *redistest.Server, slot int, f func() error) error {
+// whileASlotMoves runs f when a waiter is in line and the slot of the name has begun to move: a key that a
+// script deletes there does not come back. The slot moves once f has sent something.
+func whileASlotMoves(t *testing.T, nodes []*redistest.Server, name string, f func() error) error {
 	t.Helper()
+	slot := nodes[0].Slot(locktest.StateKey(name))
+	from := slot * 3 / 16384
+	source, target := nodes[from], nodes[(from+1)%3]
+	locktest.Eventually(t, "a waiter for "+name, func() bool { return source.Do("ZCARD", help.QueueKey(name)) == "1" })
 	text := strconv.Itoa(slot)
 	target.Do("CLUSTER", "SETSLOT", text, "IMPORTING", strings.TrimSpace(source.Do("CLUSTER", "MYID")))
 	source.Do("CLUSTER", "SETSLOT", text, "MIGRATING", strings.TrimSpace(target.Do("CLUSTER", "MYID")))
@@ -242,14 +241,6 @@ func TestKeyIsWrittenOverWhileASlotMoves(t *testing.T) {
 	o := help.Attentive()
 	o.RequestTimeout = locktest.Patience
 	c, other := locktest.Open(t, help.ClusterURL(nodes), o), locktest.Open(t, help.ClusterURL(nodes), o)
-	move := func(name string, f func() error) error {
-		slot := nodes[0].Slot(locktest.StateKey(name))
-		from := slot * 3 / 16384
-		locktest.Eventually(t, "all keys of "+name, func() bool { // else a request is told to try again
-			return nodes[from].Do("ZCARD", help.QueueKey(name)) == "1"
-		})
-		return whileASlotMoves(t, nodes, nodes[from], nodes[(from+1)%3], slot, f)
-	}
 	wait := func(lock func(context.Context) (*redlatch.Lease, error)) (stop func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan struct{})
@@ -267,7 +258,7 @@ func TestKeyIsWrittenOverWhileASlotMoves(t *testing.T) {
 	}
 	held := check.Value(closed(c).Lock(t.Context())).OK(t)
 	stop := wait(closed(other).Lock)
-	check.OK(t, "Release", move("a", func() error { return held.Release(context.Background()) }))
+	check.OK(t, "Release", whileASlotMoves(t, nodes, "a", func() error { return held.Release(context.Background()) }))
 	info := check.Value(c.Inspect(t.Context(), "a")).OK(t)
 	check.That(t, len(info.Holders) == 1 && info.Holders[0].Resting, "within the minimal hold it is held by %+v", info.Holders)
 	stop()
@@ -278,7 +269,7 @@ func TestKeyIsWrittenOverWhileASlotMoves(t *testing.T) {
 	_ = robbed.Release(t.Context())
 	robbed = locktest.Lock(t, c.Mutex("b"))
 	stop = wait(other.Mutex("b").Lock)
-	check.OK(t, "TakeByForce", move("b", func() error {
+	check.OK(t, "TakeByForce", whileASlotMoves(t, nodes, "b", func() error {
 		_, err := other.Mutex("b").TakeByForce(t.Context(), redlatch.ForceOptions{Owner: robbed.Owner()})
 		return err
 	}))

@@ -697,7 +697,7 @@ var mutants = []mutant{
 	breaks("sentinel that is mute and keeps Close waiting", "redlatchrueidis/rueidis.go",
 		"		c.silence.close() // else rueidis waits, for each that is silent in turn\n", "", "TestMuteSentinels"),
 	breaks("leader over a quorum that takes itself for another process", "adapters/redlatchkube/redlatchkube.go",
-		"l.term.Held() && l.term.Token() > term", "false", "TestLeaderOverAQuorum"),
+		"l.Held() && l.Token() > term", "false", "TestLeaderOverAQuorum"),
 	breaks("page of a failed examination that finds no faults", "redlatchweb/health.go",
 		"level == \"fault\" && r.Err == nil", "level == \"fault\"", "TestExaminationThatFails"),
 	breaks("places that are lost to a client without a right", "internal/protocol/script/lua/zset.lua",

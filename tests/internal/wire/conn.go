@@ -117,7 +117,7 @@ func StartMortal(t testing.TB, s *redistest.Server, o redlatch.Options) (*redlat
 }
 
 // Die kills a client when it waits, alone in line for a name. It returns when the server knows that
-// nobody listens at its address; the ticket is left behind.
+// the client does not listen at its address any more; the ticket is left behind.
 func (m *Mortal) Die(
 	t locktest.Reporter, s *redistest.Server, c *redlatch.Client, result <-chan help.Outcome, name string,
 ) {

@@ -24,8 +24,8 @@ func dropped() []os.Signal { return []os.Signal{syscall.SIGPIPE, syscall.SIGTSTP
 
 // start starts the process, and a goroutine that waits for it.
 func (c *Child) start() error {
-	heed() // an earlier command may have left this program forbearing
 	c.terminal = openTerminal(c.cmd.Stdin)
+	c.terminal.heed()
 	c.cmd.SysProcAttr = attributes()
 	c.cmd.SysProcAttr.Setpgid = true
 	if c.terminal.handOver(c.cmd.Stdout) {

@@ -48,9 +48,9 @@ func (t *terminal) close() {
 func (t *terminal) foreground() (group int, err error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
 
 // handOver reports whether a new command should start in the foreground, and notes that it does: if
-// this program is there, reads from the terminal, and does not write to a pipe. Behind a pipe there may be a pager, which
-// shares the group of this program and needs the terminal; the command then gets it if and when it
-// asks, by give.
+// this program is there, reads from the terminal, and does not write to a pipe. Behind a pipe there
+// may be a pager, which shares the group of this program and needs the terminal; the command then
+// gets it if and when it asks, by give.
 func (t *terminal) handOver(stdout io.Writer) bool {
 	if t == nil || t.apart != nil {
 		return false
@@ -72,9 +72,13 @@ func isPipe(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeNamedPipe != 0
 }
 
-// heed undoes forbear, as far as a command inherits it: a signal with a handler has none in a new program.
-// [signal.Reset] would leave it ignored.
-func heed() { signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU, syscall.SIGTTIN) }
+// heed undoes forbear before the next start, as far as a command inherits it: a signal with a handler has
+// none in a new program. [signal.Reset] would leave it ignored. The next forbear removes the handler.
+func (t *terminal) heed() {
+	if t != nil {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU, syscall.SIGTTIN)
+	}
+}
 
 // forbear lets this program use the terminal from the background, to which it has given it away: it
 // ignores the signals that would stop it there. It comes after the start of the command, which

@@ -221,7 +221,7 @@ type waiter struct {
 	at    time.Time // when it ended
 }
 
-// waits has a goroutine wait for a lock. What it gets is released when the scene is over.
+// waits starts a goroutine that waits for a lock. The scene releases its lease at the end.
 func (a *player) waits(lock func() (*redlatch.Lease, error)) *waiter {
 	w := &waiter{ended: make(chan struct{})}
 	go func() {

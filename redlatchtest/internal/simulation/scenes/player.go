@@ -39,7 +39,7 @@ func plays(role func(*player)) func(*world.Actor) {
 	}
 }
 
-// later has something be done when the scene is over: all waits have been given up then.
+// later notes what to do at the end of the scene, when all waits have been given up.
 func (a *player) later(do func()) { a.ends = append(a.ends, do) }
 
 // has returns a lease that the scene needs, and which is free. Where it is not granted, the scene
