@@ -26,7 +26,7 @@ func TestCommandsPerCycle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const clients, workers, turns = 8, 16, 8
+			const clients, workers, turns = 8, 16, 4
 			s := redistest.Start(t)
 			var all []*redlatch.Client
 			for range clients {

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -40,12 +39,12 @@ func Only(h redlatch.Holder) []string {
 	return flags
 }
 
-// plainWord begins with no =, by which zsh looks for a program.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-][A-Za-z0-9_./:=@%+,-]*$`)
+// plain is what a shell reads as it is, but for a = at the beginning, by which zsh looks for a program.
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-"
 
 // ShellWord returns an argument as a shell reads it back.
 func ShellWord(arg string) string {
-	if plainWord.MatchString(arg) {
+	if arg != "" && arg[0] != '=' && strings.Trim(arg, plain) == "" {
 		return arg
 	}
 	if hides(arg) {

@@ -107,11 +107,6 @@ func isUnknownScript(err error) bool {
 	return errors.As(err, &sent) && sent.Code() == "NOSCRIPT"
 }
 
-var (
-	lineOf = regexp.MustCompile(`@user_script: ?(\d+)`)
-	callIn = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
-)
-
 // permission returns err, or its like with the code NOPERM and the name of the command, where a server
 // before 7.2 says only in which line a script runs a command that its user may not run. The name is
 // not known if the script has caught the error, to take back what it had done. Later servers then give
@@ -128,12 +123,12 @@ func permission(script *conn.Script, err error) error {
 		return err
 	}
 	at, lines := 0, strings.Split(script.Text, "\n")
-	if m := lineOf.FindStringSubmatch(sent.Text); m != nil {
+	if m := regexp.MustCompile(`@user_script: ?(\d+)`).FindStringSubmatch(sent.Text); m != nil {
 		at, _ = strconv.Atoi(m[1])
 	}
 	var names []string
 	if at > 0 && at <= len(lines) {
-		for _, m := range callIn.FindAllStringSubmatch(lines[at-1], -1) {
+		for _, m := range regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllStringSubmatch(lines[at-1], -1) {
 			names = append(names, "'"+strings.ToLower(m[1])+"'")
 		}
 	}

@@ -39,16 +39,16 @@ const (
 	maxExtra    = 366 * 24 * time.Hour
 )
 
-// params is how the text of a lease spells Param, for each kind. What a kind means by it is told by
+// params has the pattern of Param in the text of a lease, for each kind. What a kind means by it is told by
 // Param in its file in internal/protocol/script/lua.
-var params = map[string]*regexp.Regexp{
-	script.Mutex.Name:     regexp.MustCompile(`^$`),
-	script.Reentrant.Name: regexp.MustCompile(`^\d{1,19}:.+$`),
-	script.RWMutex.Name:   regexp.MustCompile(`^[rwd]`),
-	script.Semaphore.Name: regexp.MustCompile(`^\d{1,13}:[1-9]\d{0,12}$`),
-	script.SlotPool.Name:  regexp.MustCompile(`^[1-9]\d{0,6}:\d{1,8}::`),
-	script.Election.Name:  regexp.MustCompile(`^`), // any value
-	script.Job.Name:       regexp.MustCompile(`^\d{1,11}$`),
+var params = map[string]string{
+	script.Mutex.Name:     `^$`,
+	script.Reentrant.Name: `^\d{1,19}:.+$`,
+	script.RWMutex.Name:   `^[rwd]`,
+	script.Semaphore.Name: `^\d{1,13}:[1-9]\d{0,12}$`,
+	script.SlotPool.Name:  `^[1-9]\d{0,6}:\d{1,8}::`,
+	script.Election.Name:  `^`, // any value
+	script.Job.Name:       `^\d{1,11}$`,
 }
 
 // Text returns what names a lease on the lock for another process.
@@ -104,7 +104,7 @@ func (t Text) check() error {
 		return fault.Invalid("there is no owner %q", t.Owner)
 	case t.Token <= 0:
 		return fault.Invalid("there is no token %d", t.Token)
-	case !params[t.Kind].MatchString(t.Param):
+	case !regexp.MustCompile(params[t.Kind]).MatchString(t.Param):
 		return fault.Invalid("a %s has no argument %q", t.Kind, t.Param)
 	case t.Extra < 0 || t.Extra > maxExtra.Milliseconds(): // a node of a quorum would rest for so long
 		return fault.Invalid("there is no window or rest of %d ms", t.Extra)

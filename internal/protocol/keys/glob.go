@@ -4,19 +4,20 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Match reports whether a name has a pattern: that of [path.Match], in which a slash is nothing
 // special here.
 func Match(pattern, name string) (bool, error) {
 	if strings.Contains(name, "/") && strings.ContainsAny(pattern, `/[\`) {
-		pattern = pieces.ReplaceAllStringFunc(pattern, flat)
+		pattern = pieces().ReplaceAllStringFunc(pattern, flat)
 	}
 	return path.Match(pattern, strings.ReplaceAll(name, "/", "\x00"))
 }
 
 // pieces is those of a pattern that can match a slash by its name.
-var pieces = regexp.MustCompile(`(?s)/|\\.|\[\^?(?:\\.|[^\\\]])+\]`)
+var pieces = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)/|\\.|\[\^?(?:\\.|[^\\\]])+\]`) })
 
 // flat returns a piece with a NUL, which no name contains, for a slash. A set of which it is one, also
 // within a range, gets the NUL besides.

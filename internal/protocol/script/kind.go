@@ -352,6 +352,7 @@ func (k *Kind) Spelling(s *conn.Script) string {
 // Commands is the commands that scripts run, in lower case and in order.
 func Commands() []string {
 	var all []string
+	calls := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 	for _, name := range names() {
 		for _, m := range calls.FindAllStringSubmatch(read(name), -1) {
 			all = append(all, strings.ToLower(m[1]))
@@ -360,5 +361,3 @@ func Commands() []string {
 	slices.Sort(all)
 	return slices.Compact(all)
 }
-
-var calls = regexp.MustCompile(`redis\.p?call\('(\w+)'`)

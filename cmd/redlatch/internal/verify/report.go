@@ -36,23 +36,21 @@ var (
 		"passed": func() string { return passed },
 		"colour": func(worker string) template.CSS { return template.CSS(colour(worker)) },
 	}
-	pageTemplate = template.Must(template.New("page").Funcs(functions).Parse(page))
-	textTemplate = texttemplate.Must(texttemplate.New("text").Funcs(functions).Parse(plain))
-	planTemplate = texttemplate.Must(texttemplate.New("plan").Funcs(functions).Parse(plan))
 )
 
 // passed says what PASS means.
 const passed = "No violation was found, and enough faults hit to have shown one."
 
 // Text returns a report for people.
-func Text(r Report) string { return filled(textTemplate, r) }
+func Text(r Report) string { return filled(plain, r) }
 
 // PlanText returns a plan for people.
-func PlanText(p Plan) string { return filled(planTemplate, p) }
+func PlanText(p Plan) string { return filled(plan, p) }
 
-func filled(t *texttemplate.Template, data any) string {
+// filled returns the text of a template. It is parsed here, and not by each redlatch that starts.
+func filled(text string, data any) string {
 	var b strings.Builder
-	if err := t.Execute(&b, data); err != nil {
+	if err := texttemplate.Must(texttemplate.New("").Funcs(functions).Parse(text)).Execute(&b, data); err != nil {
 		return err.Error()
 	}
 	return b.String()
@@ -102,7 +100,7 @@ func writePage(out io.Writer, r Report, h *history.History) error {
 	for i := range r.Plan.Workers {
 		d.Legend = append(d.Legend, strconv.Itoa(i+1))
 	}
-	return pageTemplate.Execute(out, d)
+	return template.Must(template.New("page").Funcs(functions).Parse(page)).Execute(out, d)
 }
 
 // The measures of the picture, in pixels.

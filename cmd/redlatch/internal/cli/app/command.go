@@ -26,7 +26,9 @@ func Command(name string, args cobra.PositionalArgs, run func(cmd *cobra.Command
 	short, text, _ := strings.Cut(text, "\n\n")
 	long, examples, _ := strings.Cut(text, "\n\nExamples:\n")
 	for _, shared := range []string{"belief.txt", "report.txt"} {
-		long = strings.Replace(long, "{"+shared+"}", strings.TrimSpace(HelpText(shared)), 1)
+		if before, after, found := strings.Cut(long, "{"+shared+"}"); found {
+			long = before + strings.TrimSpace(HelpText(shared)) + after
+		}
 	}
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: strings.TrimSuffix(examples, "\n"), Args: args, RunE: run}
 }
