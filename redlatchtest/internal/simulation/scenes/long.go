@@ -217,10 +217,10 @@ func forced(a *player) {
 			s.Do("HSET", notes, fmt.Sprint("of rl-", i), "1\t")
 		}
 	})
-	a.has(p.Mutex(name).TryLock(a.Ctx))
-	_, err = p.ForceRelease(a.Ctx, name, redlatch.ForceOptions{})
+	l = a.has(p.Mutex(name).TryLock(a.Ctx))
+	_, _ = p.ForceRelease(a.Ctx, name, redlatch.ForceOptions{}) // which may find the lease over
 	a.Net.Call(func() {
-		if n := s.Do("HLEN", notes).Reply.Int; err == nil && n > 132 {
+		if n := s.Do("HLEN", notes).Reply.Int; n > 132 && s.Do("HGET", notes, "last").Reply.Text == l.Owner() {
 			go a.Alwaysf(false, "%d notes of forced releases are kept", n)
 		}
 	})
