@@ -264,12 +264,15 @@ func TestMemoryResumesInOrder(t *testing.T) {
 }
 
 // TestMemoriesAreAQuorum: three servers of a test carry a lock, and one that hangs or has lost its data
-// costs no lease.
+// costs no lease. A node that hangs is asked to release a run of a job for as long as it may have the run,
+// not for as long as the window lasts.
 func TestMemoriesAreAQuorum(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes := []*redlatchtest.Memory{redlatchtest.InMemory(t), redlatchtest.InMemory(t), redlatchtest.InMemory(t)}
-		client := check.Value(redlatch.NewQuorum([]conn.Conn{nodes[0].Conn(), nodes[1].Conn(), nodes[2].Conn()}, redlatch.Options{})).OK(t)
+		var asked atomic.Int64
+		first := conn.Observe(nodes[0].Conn(), func(context.Context, conn.Request) { asked.Add(1) })
+		client := check.Value(redlatch.NewQuorum([]conn.Conn{first, nodes[1].Conn(), nodes[2].Conn()}, redlatch.Options{})).OK(t)
 		defer client.Close()
 		lease := lock(t, client.Mutex("a"))
 		nodes[0].Hang()
@@ -279,6 +282,16 @@ func TestMemoriesAreAQuorum(t *testing.T) {
 		nodes[1].LoseEverything()
 		time.Sleep(time.Minute)
 		check.Nil(t, "Release", lease.Release(t.Context()))
+
+		_, err := client.Job("b", redlatch.JobOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+			nodes[0].Hang()
+			return nil
+		})
+		check.Nil(t, "Do", err)
+		time.Sleep(5 * time.Minute)
+		before := asked.Load()
+		time.Sleep(30 * time.Minute) // in each of which the client tells once that it lives
+		check.That(t, asked.Load()-before <= 31, "%d requests to a node in the window of a run that is over", asked.Load()-before)
 	})
 }
 

@@ -895,7 +895,7 @@ var mutants = []mutant{
 	breaks("slot at rest that is opened by force", "internal/protocol/script/lua/force.lua",
 		"leave(ARGV[2])", "leave(ARGV[2], '')", "TestVectors$"),
 	breaks("release of a slot that is given up when its lease is over", "internal/engine/lease/lease.go",
-		"until := max(l.lock.TTL+l.lock.Rest(), ", "until := max(l.lock.TTL, ", "TestSlotLeftInAnOutage"),
+		"max(l.lock.TTL+l.lock.Rest(), l.longest, l.keeper", "max(l.lock.TTL, l.longest, l.keeper", "TestSlotLeftInAnOutage"),
 	breaks("run or slot of an attempt that is given up when its lease is over", "internal/engine/lock/undo.go",
 		"max(l.TTL+l.Extra, u.LiveFor) }", "max(l.TTL, u.LiveFor) }", "TestSlotLeftInAnOutage"),
 	breaks("pool that became smaller and does not take in a lease beyond its size", "internal/protocol/script/lua/slotpool.lua",

@@ -466,7 +466,7 @@ func (l *Lease) undoLocked(after time.Duration) {
 
 // undoLateLocked is undoLocked at one node. The caller holds l.mu.
 func (l *Lease) undoLateLocked(node int, after time.Duration) {
-	until := max(l.lock.TTL+l.lock.Rest(), l.longest, l.keeper.LiveFor)
+	until := l.stays()
 	if l.ticket != "" {
 		until = max(until, lock.LineTTL)
 	}
@@ -476,7 +476,13 @@ func (l *Lease) undoLateLocked(node int, after time.Duration) {
 // undoAtLocked releases the lease in the background at one node of a quorum, which has answered all
 // its requests. The caller holds l.mu.
 func (l *Lease) undoAtLocked(node int) {
-	l.keeper.Cleanup.AddAnswered(node, l.releasing(""), max(l.lock.TTL+l.lock.Rest(), l.longest, l.keeper.LiveFor), nil)
+	l.keeper.Cleanup.AddAnswered(node, l.releasing(""), l.stays(), nil)
+}
+
+// stays returns for how long a release is of use: Redis may have the lease, or the rest of its slot. The
+// window of a job stays in any case. The caller holds l.mu.
+func (l *Lease) stays() time.Duration {
+	return max(l.lock.TTL+l.lock.Rest(), l.longest, l.keeper.LiveFor)
 }
 
 // MarkResent notes that a request got no answer, and may arrive after the end of the lease. If the

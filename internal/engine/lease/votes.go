@@ -77,7 +77,7 @@ func (l *Lease) heedRelease(call conn.Call) func(node int, said conn.Result) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	votes, keep := l.votes, max(l.lock.TTL+l.lock.Extra, l.longest, k.LiveFor)
+	votes, keep := l.votes, l.stays()
 	return func(node int, said conn.Result) {
 		if said.Err != nil {
 			k.Cleanup.Add(node, call, 0, keep)
