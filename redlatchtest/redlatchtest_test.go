@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
@@ -104,5 +105,17 @@ func TestAddressInUseIsAnError(t *testing.T) {
 	if other, err := redlatchtest.Listen(s.Addr()); err == nil {
 		other.Close()
 		t.Errorf("Listen(%q) twice succeeded", s.Addr())
+	}
+}
+
+func TestEveryKind(t *testing.T) {
+	t.Parallel()
+	s := redlatchtest.Start(t)
+	c := open(t, s)
+	kindtest.Run(t, c, open(t, s), "")
+	check.OK(t, "Lock", check.ErrorOf(c.Mutex("listed").Lock(t.Context())))
+	for info, err := range c.List(t.Context(), redlatch.ListOptions{}) {
+		check.Must(t, err == nil, "List = %v", err)
+		t.Log(info.Name)
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// What the client does when a subscription comes or goes, and with the messages on it.
+// What the client does when a subscription comes or goes, and with the messages on it. Polls that fail
+// are in line/poll.go, and places in line that Redis has dropped in line/restore.go.
 
 // subscribed is called when a subscription was connected or lost. Messages may have been published
 // while it was not, and from now on its waiters have to ask more often, or need not any more (how

@@ -30,8 +30,8 @@ func (l *Lock) ToGo() string {
 	return Count(l.Count) + " of " + Count(l.Size) + " to go"
 }
 
-// HolderText returns the first holder in words, and how many there are beside it; or why there is
-// none.
+// HolderText returns the first holder in words for a list, and how many there are beside it; or why
+// there is none. The page of one lock has the words of holder.go.
 func (l *Lock) HolderText() string {
 	switch {
 	case l.RedisType != "":

@@ -12,7 +12,8 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// What the votes of a round come to. Nothing here sends or waits. What an attempt does next is decided in
+// What the votes of a round come to. (Of other requests, link/quorum/majority.go says whether a majority
+// did them.) Nothing here sends or waits. What an attempt does next is decided in
 // step.go, and how long it rests before that by patienceAfter in acquire/quorum.go.
 //
 //	A majority let the owner in                                       Won

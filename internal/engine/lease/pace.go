@@ -7,9 +7,10 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
-// When the watchdog extends a lease: after a third of its time, so that two extends may fail. All
-// times count from the last confirmed request. valid is for how long a lease is held after that. A
-// lease is extended sooner by recheck, hasten and LackVotes, and not at all after MaxHold: see renews.
+// When the watchdog extends a lease: after a third of its time, and soon again after a failure, until the
+// deadline (leftAt in lease.go). All times count from the last confirmed request. valid is for how long a
+// lease is held after that. A lease is extended sooner by recheck (lease.go), hasten (watchdog.go) and
+// LackVotes (votes.go), and not at all after MaxHold: see renews (lease.go).
 
 // firstExtend returns when a lease that begins age after its request is extended first.
 //

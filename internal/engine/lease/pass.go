@@ -26,7 +26,7 @@ func (l *Lease) Attach(g *handoff.Group) {
 
 // handOff passes a lease that was given up now, and was in this state before, on to the next goroutine
 // of its group. It reports false if the lease has to go back to Redis instead. The turn then stays with
-// the lease.
+// the lease. Which locks have groups is decided by handedOff in the root's latch.go.
 func (l *Lease) handOff(was state, now clock.Reading) bool {
 	l.mu.Lock()
 	due := l.long() || !now.Time().Before(l.extendAt(now))

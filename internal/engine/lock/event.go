@@ -30,8 +30,8 @@ const (
 //
 // A new field also goes into the root's event.go (Event and its comment on which event has it, LogValue
 // and tell), into engine/recorder.go and record/journal if the journal has it (the root's journal.go,
-// journal.lua, and cli/report/json.go of the command, too), into redlatchprom and redlatchotel if a metric
-// or a span has it, and into cmd/redlatch/internal/cli/talk/event.go if the JSON of the command has it.
+// journal.lua, cli/report/json.go and help/log.txt of the command, and fleet/entry.go, too), into redlatchprom and redlatchotel if a metric
+// or a span has it, and into cmd/redlatch/internal/cli/talk/event.go and app/help/run.txt if the JSON of the command has it.
 type Event struct {
 	What      What
 	ID        uint64 // of the acquisition

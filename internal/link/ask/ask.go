@@ -92,7 +92,8 @@ func (a *Asker) Wait() {
 	}
 }
 
-// Ask runs one script and resends it until there is an answer. One request gets a third of the
+// Ask runs one script and resends it until there is an answer. (A release goes on after that: see
+// lease/release.go.) One request gets a third of the
 // timeout, or an extend half of the time to the end of ctx if that is shorter. The last one begins
 // within the timeout. Once the client is closing, Ask resends nothing, and the error matches
 // [fault.ErrClosed], too.

@@ -10,7 +10,8 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// polls is how the nodes answered a batch of calls, of which the caller waits for the verdicts.
+// polls is how the nodes answered a batch of calls, of which the caller waits for the verdicts. The votes
+// of an acquisition are counted in engine/ballot/tally.go.
 type polls struct {
 	addresses []string
 	settled   chan struct{} // has room for one: nothing is left to wait for

@@ -33,8 +33,10 @@ var commands = map[string]command{
 	"GETBIT": reads(2, getbit), "SETBIT": grows(3, setbit), "BITPOS": reads(2, bitpos),
 
 	"HGET": reads(2, hget), "HMGET": reads(2, hmget), "HSET": grows(3, hset), "HDEL": shrinks(2, remove[*hash]),
-	"HLEN": reads(1, count[*hash]), "HEXISTS": reads(2, hexists), "HGETALL": reads(1, hgetall), "HKEYS": reads(1, hkeys),
-	"HVALS": reads(1, hvals),
+	"HLEN": reads(1, count[*hash]), "HEXISTS": reads(2, hexists),
+	"HGETALL": reads(1, hashList(func(field, value string) []any { return []any{field, value} })),
+	"HKEYS":   reads(1, hashList(func(field, _ string) []any { return []any{field} })),
+	"HVALS":   reads(1, hashList(func(_, value string) []any { return []any{value} })),
 
 	"ZADD": grows(3, zadd), "ZINCRBY": grows(3, zincrby), "ZSCORE": reads(2, zscore), "ZRANK": reads(2, zrank),
 	"ZCARD": reads(1, count[*sorted]), "ZCOUNT": reads(3, zcount), "ZREM": shrinks(2, remove[*sorted]), "ZRANGE": reads(3, zrange),

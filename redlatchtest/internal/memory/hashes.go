@@ -46,29 +46,17 @@ func hexists(s *store, args []string) (any, error) {
 	return truth(v != nil), err
 }
 
-// hashList returns what each tells of the fields of a hash.
-func hashList(s *store, key string, each func(h *hash, field string, all []any) []any) (any, error) {
-	h, found, err := valueOf[*hash](s, key)
-	if err != nil {
-		return nil, err
-	}
-	all := []any{}
-	if found {
-		for _, field := range h.fields {
-			all = each(h, field, all)
+// hashList returns a command that answers with what each tells of the fields of a hash.
+func hashList(each func(field, value string) []any) func(s *store, args []string) (any, error) {
+	return func(s *store, args []string) (any, error) {
+		all := []any{}
+		h, found, err := valueOf[*hash](s, args[0])
+		if err != nil || !found {
+			return all, err
 		}
+		for _, field := range h.fields {
+			all = append(all, each(field, h.values[field])...)
+		}
+		return all, nil
 	}
-	return all, nil
-}
-
-func hgetall(s *store, args []string) (any, error) {
-	return hashList(s, args[0], func(h *hash, field string, all []any) []any { return append(all, field, h.values[field]) })
-}
-
-func hkeys(s *store, args []string) (any, error) {
-	return hashList(s, args[0], func(_ *hash, field string, all []any) []any { return append(all, field) })
-}
-
-func hvals(s *store, args []string) (any, error) {
-	return hashList(s, args[0], func(h *hash, field string, all []any) []any { return append(all, h.values[field]) })
 }

@@ -14,7 +14,8 @@ import (
 // and a command that died of signal n makes 128+n. `redlatch run` otherwise exits as its command
 // does.
 const (
-	Failed      = 1   // anything else, such as a release of a lock without a holder
+	Failed      = 1   // anything else: nobody held what was to be released, the doctor found a fault, verify a violation
+	Unknown     = 2   // a verification could conclude nothing
 	Usage       = 64  // a flag, an argument or a name that makes no sense; nothing was done
 	WrongKind   = 65  // the name is in use for another kind of lock, or for something that is none
 	Unreachable = 69  // Redis did not answer, or refused to

@@ -19,9 +19,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
-// exitUnknown says that a verification could conclude nothing.
-const exitUnknown = 2
-
 type verifyFlags struct {
 	o       verify.Options
 	yes     bool
@@ -138,7 +135,7 @@ func verdict(a *app.App, r verify.Report) error {
 	case r.Verdict == verify.Fail:
 		return exit.Silent(exit.Failed)
 	case r.Verdict == verify.Unknown:
-		return exit.Silent(exitUnknown)
+		return exit.Silent(exit.Unknown)
 	}
 	return nil
 }
