@@ -261,7 +261,7 @@ func shared(k *script.Kind) bool {
 func (l *latch) checkNeighbour() error {
 	o := l.options
 	switch {
-	case !o.neighbourly():
+	case o.Announce == Announce{} && o.Yield == Yield{} && o.FenceKey == "":
 	case !shared(l.Kind):
 		return invalid("LockOptions.Announce, Yield and FenceKey of the %s %q: %w: no other library has the same lock; "+
 			"they are for a Mutex and a ReentrantMutex", l.Kind.Name, l.Name, errors.ErrUnsupported)

@@ -1,9 +1,52 @@
 package redlatch
 
 import (
+	"context"
+	"errors"
 	"reflect"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
+	"github.com/redlatch/redlatch/redlatchrueidis"
 )
+
+// TestSuspendedMachineLosesItsLeases moves the wall clock alone, as a suspended machine does to
+// Go's clocks (golang/go#24595).
+func TestSuspendedMachineLosesItsLeases(t *testing.T) {
+	t.Parallel()
+	var slept atomic.Int64
+	now := func() clock.Reading { return clock.Now().Skewed(time.Duration(slept.Load())) }
+	over := check.Value(redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{redistest.Start(t).Addr()}})).OK(t)
+	c := check.Value(newClient(over, Options{}, now)).OK(t)
+	t.Cleanup(func() { _ = c.Close() })
+	asked, idle := mustLock(t, c.Mutex("asked")), mustLock(t, c.Mutex("idle"))
+
+	slept.Store(int64(15 * time.Second)) // of a TTL of 30s
+	check.That(t, asked.Held(), "after 15s of sleep Held = false, %v, want true: the lease has some 14s left", asked.Err())
+	slept.Store(int64(31 * time.Second))
+	if asked.Token() != 0 || asked.Held() || asked.Context().Err() == nil {
+		t.Errorf("after 31s of sleep Token = %d, Held = %v, Context %v", asked.Token(), asked.Held(), asked.Context().Err())
+	}
+	select { // without a question to it
+	case <-idle.Context().Done():
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody told the work that the machine had slept")
+	}
+	if lost := (*LostError)(nil); !errors.As(context.Cause(idle.Context()), &lost) || lost.Name != "idle" {
+		t.Errorf("Cause = %v, want a LostError for idle", context.Cause(idle.Context()))
+	}
+}
+
+func mustLock(t *testing.T, m *Mutex) *Lease {
+	t.Helper()
+	return check.Value(m.Lock(t.Context())).OK(t)
+}
 
 // TestTermsTellLeasesApart: a goroutine must not take over a lease that differs from its own in any
 // option, also in one that is added some day. How long it waited makes no difference, and where

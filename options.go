@@ -451,11 +451,6 @@ const (
 	maxYieldFor = 10 * time.Second
 )
 
-// neighbourly reports whether any option is set that is for other libraries alone.
-func (o LockOptions) neighbourly() bool {
-	return o.Announce != (Announce{}) || o.Yield != (Yield{}) || o.FenceKey != ""
-}
-
 // checkNeighbours returns an error if the options for other libraries make no sense.
 func (o LockOptions) checkNeighbours() error {
 	a, y := o.Announce, o.Yield

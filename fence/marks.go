@@ -9,7 +9,7 @@ import (
 // Marks is the guard of a resource that one process writes: it remembers the newest token seen for
 // each name. The zero value is ready. It is safe for concurrent use.
 //
-// It remembers one number for each name ever seen, about 150 bytes and the name, until it is
+// It remembers one number for each name ever seen, about 500 bytes and the name, until it is
 // dropped; so let names come from what there is to protect, not from whatever a request says. A
 // restart forgets them all, and then an old token passes until a newer one has been seen. If either
 // matters, or if several processes write, keep the token with the data: packages fencesql and
@@ -33,7 +33,8 @@ type mark struct {
 // Otherwise, or if the token is not positive, it returns a [*StaleError].
 //
 // Check and write must be one step, or the write can come after that of a newer token which passed
-// in between. Hold a mutex of your own around both, or use [Marks.Do]. If what is written depends
+// in between. Hold a mutex of your own around both, or use [Marks.Do], but not both for one name: Check
+// does not wait for the writes of Do. If what is written depends
 // on what is read, check before reading, too.
 func (m *Marks) Check(name string, token int64) error {
 	m.mu.Lock()

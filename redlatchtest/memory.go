@@ -43,7 +43,8 @@ type Memory struct {
 const silence = 10 * time.Second
 
 // InMemory starts a server in memory, which ends with the test. In a bubble, call it inside, with
-// the bubble's own t. Three of them, each by its [Memory.Conn], are a quorum for
+// the bubble's own t, and without Options.TraceLeases: the garbage collector, which tells of leases that
+// the program dropped, has the time outside. Three of them, each by its [Memory.Conn], are a quorum for
 // [redlatch.NewQuorum].
 func InMemory(t testing.TB) *Memory {
 	t.Helper()
@@ -184,13 +185,13 @@ func (m *Memory) Delay(d time.Duration) {
 	m.delay = d
 }
 
-// Lose deletes the key of the lock of that name, as an eviction or DEL does; then the lock is free.
-// Its line and its last token stay. The holder is told at its next extend: after a third of its
-// TTL, or when it calls Lease.Extend. To take a lock by force, as an operator does, call
-// [redlatch.Client.ForceRelease].
+// Lose deletes the key of the lock of that name, as an eviction or DEL does; then the lock is free,
+// also of the window of a job, a MinHold or a count. Its line and its last token stay. The holder is
+// told at its next extend: after a third of its TTL, or when it calls Lease.Extend. To take a lock by
+// force, as an operator does, call [redlatch.Client.ForceRelease].
 //
-// If no process holds such a lock, that is an error of the test, which has failed when Lose
-// returns. After the test it does nothing. The prefix is the default, or that of a client of [Memory.Client].
+// If there is no such key, that is an error of the test, which has failed when Lose returns. After
+// the test it does nothing. The prefix is the default, or that of a client of [Memory.Client].
 func (m *Memory) Lose(name string) {
 	m.t.Helper()
 	select {

@@ -288,6 +288,16 @@ func TestMemoriesAreAQuorum(t *testing.T) {
 			return nil
 		})
 		check.Nil(t, "Do", err)
+		nodes[0].Resume()
+		time.Sleep(time.Minute)
+		var text string
+		_, _ = client.Job("c", redlatch.JobOptions{Window: time.Hour}).Do(t.Context(), func(_ context.Context, run *redlatch.Lease) error {
+			text, err = run.Detach(t.Context())
+			return err
+		})
+		check.Nil(t, "Release", check.Value(client.Adopt(t.Context(), text, redlatch.LockOptions{})).OK(t).Release(t.Context()))
+		nodes[0].Hang()
+		check.Error(t, "Adopt once more", check.ErrorOf(client.Adopt(t.Context(), text, redlatch.LockOptions{})), redlatch.ErrNotHeld)
 		time.Sleep(5 * time.Minute)
 		before := asked.Load()
 		time.Sleep(30 * time.Minute) // in each of which the client tells once that it lives

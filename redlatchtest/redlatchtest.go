@@ -31,7 +31,8 @@
 //     its data, [redlatch.Client.ForceRelease] for an operator.
 //   - Crash of a holder or a waiter: [Memory.Cut] cuts its client off. The others get the lock when
 //     the lease has run out.
-//   - Time-out of a wait: hold the lock with another client.
+//   - Time-out of a wait: hold the lock with another client. Give the wait a deadline: without one it
+//     lasts until the test is killed, since clients at work keep the time of a bubble running.
 //   - An outage: [Memory.Hang] and [Memory.Resume]. Slow answers: [Memory.Delay].
 //
 // model_test.go, beside this file, has such tests of a function that works under a lock.
@@ -45,7 +46,10 @@ import (
 )
 
 // Server is an embedded server. It is safe for concurrent use.
-type Server struct{ mini *miniredis.Miniredis }
+type Server struct {
+	mini *miniredis.Miniredis
+	addr string // mini does not know it any more once it is closed
+}
 
 // Start starts a server that is closed when the test ends. In a bubble of testing/synctest a test
 // would hang at its sockets: see [InMemory].
@@ -67,11 +71,11 @@ func Listen(addr string) (*Server, error) {
 	if err := mini.StartAddr(addr); err != nil {
 		return nil, fmt.Errorf("redlatchtest: %w", err)
 	}
-	return &Server{mini}, nil
+	return &Server{mini, mini.Addr()}, nil
 }
 
 // Addr is the host and port at which the server listens.
-func (s *Server) Addr() string { return s.mini.Addr() }
+func (s *Server) Addr() string { return s.addr }
 
 // URL is the server's address for redlatch.Open.
 func (s *Server) URL() string { return "redis://" + s.Addr() }

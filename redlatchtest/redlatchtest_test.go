@@ -115,7 +115,9 @@ func TestEveryKind(t *testing.T) {
 	kindtest.Run(t, c, open(t, s), "")
 	check.OK(t, "Lock", check.ErrorOf(c.Mutex("listed").Lock(t.Context())))
 	for info, err := range c.List(t.Context(), redlatch.ListOptions{}) {
-		check.Must(t, err == nil, "List = %v", err)
-		t.Log(info.Name)
+		check.Must(t, err == nil && info.Name != "", "List = %v", err)
 	}
+	gone := redlatchtest.Start(t)
+	gone.Close()
+	check.Error(t, "Open", check.ErrorOf(redlatch.Open(t.Context(), gone.URL(), redlatch.Options{})), redlatch.ErrUnreachable)
 }

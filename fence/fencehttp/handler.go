@@ -38,7 +38,8 @@ type Guard interface {
 // [*fence.StaleError] as its cause, and reading their body fails, so that a client that was
 // suspended while it sent one holds up no other. For that, middleware around the handler must hand on
 // read deadlines (see [http.ResponseController]; http.TimeoutHandler does not). Behind other middleware,
-// give the server a ReadTimeout.
+// give the server a ReadTimeout. A response that a suspended client does not read keeps its handler, and
+// so the next holder, waiting for as long: give the server a WriteTimeout.
 func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.Handler {
 	if g == nil || name == nil || next == nil {
 		panic("redlatch: fencehttp.Handler needs a guard, a name and a handler")
@@ -46,7 +47,7 @@ func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.H
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A request that became stale after it was answered, and before its body was read, may have left
 		// a connection whose requests are all canceled: see body. It ends with this one.
-		if r.Context().Err() != nil {
+		if r.Context().Err() != nil && r.ProtoMajor == 1 {
 			w.Header().Set("Connection", "close")
 		}
 		sent, token, err := Read(r)
@@ -62,7 +63,7 @@ func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.H
 			began = true
 			told := make(chan struct{})
 			none := r.Body == nil || r.Body == http.NoBody
-			b := &body{ReadCloser: r.Body, w: w, ended: none}
+			b := &body{ReadCloser: r.Body, w: w, ended: none, alone: r.ProtoMajor > 1}
 			stop := context.AfterFunc(ctx, func() {
 				defer close(told)
 				b.cut()
@@ -89,7 +90,8 @@ func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.H
 // body is the body of a request, of which reading can be made to fail.
 type body struct {
 	io.ReadCloser
-	w http.ResponseWriter
+	w     http.ResponseWriter
+	alone bool // its deadline holds for no other request of the connection: HTTP/2
 
 	mu       sync.Mutex // guards what is below
 	ended    bool       // there is no more to read
@@ -119,7 +121,7 @@ func (b *body) spoil() {
 
 // spoilLocked is spoil. The caller holds b.mu.
 func (b *body) spoilLocked() {
-	if b.deadline {
+	if b.deadline && !b.alone {
 		b.w.Header().Set("Connection", "close")
 	}
 }

@@ -124,7 +124,7 @@ func (r *recall) again(leases []past) {
 		defer cancel()
 		for i, said := range r.Asker.SendAll(ctx, calls, nil) {
 			if p := leases[i]; r.answered(p.owner, said.Err) {
-				r.Cleanup.AddAnswered(0, calls[i], max(p.lock.TTL+p.lock.Rest(), r.LiveFor), func() { r.cleanedUp(p.owner) })
+				r.Cleanup.AddAnswered(0, calls[i], max(p.until.Sub(r.Now().Time()), r.LiveFor), func() { r.cleanedUp(p.owner) })
 			}
 		}
 	}()

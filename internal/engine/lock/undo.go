@@ -58,8 +58,8 @@ func (u *Undo) LeaveAt(node int, l *Lock, owner string) {
 	u.Queue.AddAnswered(node, l.Release(owner, "", false, u.Sharded()), u.until(l), nil)
 }
 
-// until returns for how long a release of an acquisition is of use. The window of a job that never ran
-// outlasts its lease, and so does the rest of a slot.
+// until returns for how long a release of an acquisition that never began is of use. The window of a job
+// that never ran outlasts its lease, and so does the rest of a slot.
 func (u *Undo) until(l *Lock) time.Duration { return max(l.TTL+l.Extra, u.LiveFor) }
 
 // WithdrawAt takes a ticket off the line of a node of a quorum that has answered all requests with it.
@@ -71,6 +71,6 @@ func (u *Undo) WithdrawAt(node int, l *Lock, waiter, ticket string) {
 // a job took place, unlike that of an acquisition that is undone.
 func (u *Undo) ReleaseAdopted(l *Lock, owner string) {
 	for node := range u.Nodes {
-		u.Queue.Add(node, l.Release(owner, "", true, u.Sharded()), 0, u.until(l))
+		u.Queue.Add(node, l.Release(owner, "", true, u.Sharded()), 0, max(l.TTL+l.Rest(), u.LiveFor))
 	}
 }

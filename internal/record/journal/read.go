@@ -148,7 +148,7 @@ func (r *Reader) each(read func(node int) ([]script.Event, error)) (all []Entry,
 			answered--
 		}
 	}
-	sort(all)
+	slices.SortStableFunc(all, func(a, b Entry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
 	if answered < r.Enough {
 		err = fault.Join(errs...)
 	}
@@ -196,11 +196,6 @@ func (r *Reader) read(event script.Event) (Entry, bool) {
 	ms, _ := splitID(event.ID)
 	e.At = time.UnixMilli(min(max(int64(min(ms, end))-e.Ago, 0), end)) // another library may have written any number
 	return e, true
-}
-
-// sort puts entries in the order in which they happened.
-func sort(all []Entry) {
-	slices.SortStableFunc(all, func(a, b Entry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
 }
 
 // end is the last ms of the year 9999, after which JSON has no times.
