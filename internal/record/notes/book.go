@@ -164,11 +164,13 @@ func (b *Book) moveLocked(e *Entry, to string) {
 	b.changeLocked(to)
 }
 
-// changeLocked has the note of an owner written soon. The caller holds b.mu.
+// changeLocked has the note of an owner written soon, or by the next try. The caller holds b.mu.
 func (b *Book) changeLocked(owner string) {
 	b.size.Store(int64(len(b.notes)))
 	b.changed[owner] = struct{}{}
-	b.schedule.Advance(&b.entry, b.now().Time().Add(Delay))
+	if !b.anew {
+		b.schedule.Advance(&b.entry, b.now().Time().Add(Delay))
+	}
 }
 
 // Due implements [schedule.Owner].

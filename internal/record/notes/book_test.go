@@ -119,7 +119,11 @@ func TestBookOutlastsAnOutage(t *testing.T) {
 		b.Set("x", Note{})
 		settle()
 		want(t, s)
-		b.Set("y", Note{})
+		for range 10 {
+			b.Set("y", Note{})
+			settle()
+		}
+		check.Equal(t, s.asked(), 1, "requests to a server that has just refused")
 		b.Drop("x")
 		s.Now(s.keep)
 		time.Sleep(ttl / 30)
