@@ -11,7 +11,7 @@ trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
 scripts/need-redis.sh
 
 # Compiling and linking without tables for debuggers and, in redlatch, without inlining, and no vet, which
-# is a part of make lint: each is a good part of what a run takes. The simulation is as fast.
+# is a part of make lint: each is a good part of what a run takes. The simulation is hardly slower.
 compile=(-gcflags=all=-dwarf=false '-gcflags=github.com/redlatch/redlatch/...=-dwarf=false -l')
 flags=(-vet=off "${compile[@]}" '-ldflags=-s -w')
 # Compilers and tests collect garbage less often.

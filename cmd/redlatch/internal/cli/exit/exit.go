@@ -14,7 +14,7 @@ import (
 // and a command that died of signal n makes 128+n. `redlatch run` otherwise exits as its command
 // does.
 const (
-	Failed      = 1   // anything else: nobody held what was to be released, the doctor found a fault, verify a violation
+	Failed      = 1   // anything else: a lock to release has no holder, doctor found a fault, or verify a violation
 	Unknown     = 2   // a verification could conclude nothing
 	Usage       = 64  // a flag, an argument or a name that makes no sense; nothing was done
 	WrongKind   = 65  // the name is in use for another kind of lock, or for something that is none
