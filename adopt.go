@@ -18,14 +18,14 @@ import (
 // Adopt takes up a lease that [Lease.Detach] named, of any kind of lock, with the same fencing
 // token, and gives it its full TTL again. ctx is the parent of its context. o says how it is held
 // from now on, over the options of the client; TTL need not be what it was, and MaxHold counts from
-// now. Of a slot pool, see [Lease.Slot]. A text can be used once: of several calls with one text at
-// most one succeeds. To hand the lease on, detach it again.
+// now. For a slot pool, see [Lease.Slot]. A text can be used once: of several calls with one text,
+// at most one succeeds. To hand the lease on, detach it again.
 //
 // The error matches [ErrNotHeld] if the lease has ended: its TTL has passed, the text was used
 // before, or the lock was released, taken by force or deleted. It matches [ErrInvalid] if the text
-// names no lease, or an option is refused, and [ErrWrongKind] if the name is in use for something
-// else by now. If it matches [ErrUnreachable] or [ErrNotReplicated], or is that of ctx, the text may
-// be used up. Then the lock is released in the background, and another call gets ErrNotHeld.
+// names no lease, or an option is refused, and [ErrWrongKind] if the name is now in use for
+// something else. If it matches [ErrUnreachable] or [ErrNotReplicated], or is that of ctx, the text
+// may be used up. Then the lock is released in the background, and another call gets ErrNotHeld.
 func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (*Lease, error) {
 	t, err := lock.ParseText(text)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 )
 
 // Client is how a process appears to Redis: it makes locks, keeps their leases extended and listens
-// for grants, all over one connection pool and with a fixed number of goroutines, however many
-// locks it holds or waits for; in a cluster one more for each name that it waits for. Make one for
+// for grants. It has one connection pool and a fixed number of goroutines, however many locks it
+// holds or waits for; in a cluster, one more for each name that it waits for. Make one client for
 // each Redis deployment, share it, and close it at the end. It is safe for concurrent use.
 //
 // Methods such as [Client.Mutex], which make a lock with the client's options, send nothing. The
-// first call on the lock refuses a name, number or option that cannot be used. A lock does not
-// change, costs nothing and is safe for concurrent use.
+// first call on the lock refuses a name, number or option that cannot be used. A lock is immutable,
+// costs nothing and is safe for concurrent use.
 type Client struct {
 	engine  *engine.Engine
 	options Options
@@ -31,16 +31,16 @@ type Client struct {
 	closeErr error         // of end
 }
 
-// ID names this client in Redis, in the [Holder].Owner of each of its leases.
+// ID returns the client's id in Redis, which is part of the [Holder].Owner of its leases.
 func (c *Client) ID() string { return c.engine.ID }
 
 // Close ends the client. Waiters get [ErrClosed] and leave the line. Leases that are still held are
 // lost: their contexts are canceled and their keys expire with their TTL, since releasing them
 // could let others in while the work still runs; so release first. Close returns when nothing of
-// this client is left in Redis but what ends with a lease, within Options.RequestTimeout, or 4/3 of
-// it if it waits for replicas. A connection that was given to [New] stays open. The error is a
-// [*LeftError] that names the leases if any were held; the client is closed all the same. Otherwise
-// it is that of the connection. A second call waits for the first one, and returns the same.
+// this client is left in Redis except what ends with a lease, within Options.RequestTimeout, or 4/3
+// of it if it waits for replicas. A connection given to [New] stays open. If any leases were held,
+// the error is a [*LeftError] that names them; the client is closed all the same. Otherwise it is
+// that of closing the connection. A second call waits for the first, and returns the same.
 func (c *Client) Close() error {
 	if !c.closing.CompareAndSwap(false, true) {
 		<-c.closed // and not a sync.Once, at which a bubble of testing/synctest stands still
@@ -73,12 +73,12 @@ type LeaseInfo struct {
 	Since     time.Time     // of the acquisition, by the clock of this process
 	Remaining time.Duration // until its deadline
 	Jeopardy  bool          // the last extend failed
-	Outlived  bool          // the context that was given to Lock is done
-	Forgotten bool          // no code has the lease any more; see Options.TraceLeases
+	Outlived  bool          // the context given to Lock is done
+	Forgotten bool          // no code has the lease anymore; see Options.TraceLeases
 	Stack     string        // of the call that acquired it, with Options.TraceLeases; else ""
 }
 
-// String says which lock it is, its token, and for how long it has been held.
+// String names the lock and its token, and says how long it has been held.
 func (i LeaseInfo) String() string {
 	return fmt.Sprintf("%s %q with token %d for %v", i.Kind, i.Name, i.Token, time.Since(i.Since).Round(time.Millisecond))
 }
@@ -112,7 +112,7 @@ type LeftError struct {
 	Leases []LeaseInfo // the oldest first
 }
 
-// Error names the first of the leases, and their number.
+// Error names the first five leases, and says how many more there are.
 func (e *LeftError) Error() string {
 	const named = 5
 	all := make([]string, 0, named+1)
@@ -131,9 +131,9 @@ func (e *LeftError) Error() string {
 		count, strings.Join(all, ", "))
 }
 
-// lend returns the lease for the program, which has been acquired; nil for nil. Nothing of the
-// client refers to it. So with Options.TraceLeases, it is collected when the program forgets it,
-// and then the hook is told. The lease goes on.
+// lend wraps an acquired lease for the program; nil for nil. The client keeps no reference to the
+// wrapper. So with Options.TraceLeases, the wrapper is collected when the program drops it, and
+// then the hook is told. The lease itself goes on.
 func (c *Client) lend(l *lease.Lease) *Lease {
 	if l == nil {
 		return nil
@@ -141,12 +141,13 @@ func (c *Client) lend(l *lease.Lease) *Lease {
 	lent := &Lease{l}
 	if c.options.TraceLeases {
 		c.engine.Keeper.NoteCallers(l, callers())
-		runtime.AddCleanup(lent, (*lease.Lease).TellForgotten, l)
+		runtime.AddCleanup(lent, (*lease.Lease).NoteForgotten, l)
 	}
 	return lent
 }
 
-// callers returns the call stack from the first function outside of this package on.
+// callers returns the call stack from the caller of its caller on. stackText leaves out the
+// functions of this package with which it begins.
 func callers() []uintptr {
 	var all [32]uintptr
 	n := runtime.Callers(3, all[:])

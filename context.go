@@ -27,8 +27,8 @@ func WithOwner(ctx context.Context, owner string) context.Context {
 // namedOwner is an owner that the program named.
 type namedOwner string
 
-// The context answers when a *lock.Lock is the key. It costs no allocation, unlike a key that is
-// made of the name.
+// These contexts have *lock.Lock as their key. It costs no allocation, unlike a key that is made of
+// the name.
 
 type ownerContext struct {
 	context.Context
@@ -49,16 +49,16 @@ func (c ownerContext) Value(key any) any {
 }
 
 // WithLabels returns a context under which acquisitions carry these labels, such as the id of a
-// trace, besides those of ctx and over those of [Options] with the same key. [Client.Inspect],
-// [Client.List], [Client.Deadlocks] and the journal show them. A context has 8 labels at most,
-// those of the contexts around it included. A key has 1 to 64 bytes of valid UTF-8 without control
-// characters, a value up to 256 bytes of valid UTF-8. An acquisition under any other labels is
-// refused with [ErrInvalid].
+// trace, added to those of ctx, and instead of those of [Options] with the same key.
+// [Client.Inspect], [Client.List], [Client.Deadlocks] and the journal show them. A context has at
+// most 8 labels, including those of the contexts around it. A key has 1 to 64 bytes of valid UTF-8
+// without control characters, a value up to 256 bytes of valid UTF-8. An acquisition under any
+// other labels is refused with [ErrInvalid].
 //
 // Labels are for people, and nothing depends on them. They are written to Redis in the background,
 // 100ms after the wait began or the lock was granted, unless it has ended by then. A client keeps
 // those of 1024 acquisitions at once. Every user of the server that may read the keys under the
-// prefix can read them: give no secrets.
+// prefix can read them: put no secrets in them.
 func WithLabels(ctx context.Context, labels map[string]string) context.Context {
 	all := &labelSet{labels: labels}
 	if before := labelsOf(ctx); before != nil {
@@ -98,7 +98,7 @@ func labelsIn(ctx context.Context) map[string]string {
 // WithHeld returns a context that names leases of a parent process, under which a caller works and
 // which the parent keeps until this process ends. If an acquisition under the context waits,
 // [Waiter].Holds has them, at most 64, and [Client.Deadlocks] finds cycles through them. Lock
-// itself looks at leases of its own client alone. `redlatch run` passes what it holds on so.
+// itself looks only at leases of its own client. `redlatch run` passes on what it holds this way.
 func WithHeld(ctx context.Context, held ...Held) context.Context {
 	before, _ := ctx.Value(elsewhereKey{}).([]Held)
 	return context.WithValue(ctx, elsewhereKey{}, slices.Concat(before, held))

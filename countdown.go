@@ -15,19 +15,19 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// CountDownLatch has processes wait until others have counted down to zero: a coordinator that
+// CountDownLatch lets processes wait until others have counted down to zero: a coordinator that
 // waits for n workers, or n workers that wait for a start. Make it with [Client.CountDownLatch]; it
 // is safe for concurrent use. It gives no lease and holds nothing.
 //
 // A round begins when [CountDownLatch.TrySetCount] sets the count, and ends when the count is zero.
-// Then the name can be set again. The count stays in Redis, also at zero, until it has neither been
-// set nor counted down for the time given to TrySetCount. Waiters do not keep it: if the workers
-// die, the waiters get [ErrNotSet] when it expires.
+// Then the name can be set again. The count stays in Redis, even at zero, until it has neither been
+// set nor counted down for the time given to TrySetCount. Waiters do not keep it alive: if the
+// workers die, the waiters get [ErrNotSet] when it expires.
 //
 // A request that is sent twice counts once: Redis remembers all that counted in this round, the
 // last 1000 of earlier rounds, and the last 1000 calls whose id had counted already. Neither
-// [Options].Hook nor the journal has any of it. Over a quorum all calls fail with [ErrInvalid] and
-// [errors.ErrUnsupported].
+// [Options].Hook nor the journal reports any of this. Over a quorum all calls fail with
+// [ErrInvalid] and [errors.ErrUnsupported].
 type CountDownLatch struct{ named }
 
 // The bounds of a count.
@@ -43,8 +43,8 @@ func (c *Client) CountDownLatch(name string) *CountDownLatch {
 }
 
 // TrySetCount sets the count to n, from 0 to 100,000, unless it is above zero. It reports whether
-// it did so, and begins a round then. The count is forgotten once it has neither been set nor
-// counted down for expiry: 100ms to 366 days, 0 for 24 hours. It takes two requests to set a count.
+// it set the count, which begins a round. The count is forgotten once it has neither been set nor
+// counted down for expiry: 100ms to 366 days, 0 for 24 hours. Setting a count takes two requests.
 // The error matches [ErrUnreachable] if it is unknown whether the count was set; [ErrWrongKind] if
 // the name is in use for something else; [ErrInvalid] or [ErrClosed]; or it is that of ctx.
 func (d *CountDownLatch) TrySetCount(ctx context.Context, n int64, expiry time.Duration) (set bool, err error) {
@@ -63,7 +63,7 @@ func (d *CountDownLatch) TrySetCount(ctx context.Context, n int64, expiry time.D
 }
 
 // set sets the count. The first request learns the fence. The second sets the count if the fence is
-// still that, which a late copy of it does not find.
+// still the same, so that a late copy of it sets nothing.
 func (d *CountDownLatch) set(ctx context.Context, n int64, expiry time.Duration) (set bool, err error) {
 	c := d.latch.client
 	count := script.Count{Again: true, Fence: -1}
@@ -75,28 +75,28 @@ func (d *CountDownLatch) set(ctx context.Context, n int64, expiry time.Duration)
 			return false, err
 		}
 		if count.Again && before.Fence >= 0 && answer.Resent {
-			return false, d.latch.failed("set", fmt.Errorf("%w: the count may have been set, and is gone or at zero by now", ErrUnreachable))
+			return false, d.latch.failed("set", fmt.Errorf("%w: the count may have been set, and is now gone or at zero", ErrUnreachable))
 		}
 	}
 	return count.Done, nil
 }
 
-// CountDown counts down by one, and returns the count after it. At zero the waiters go on, and a
-// further call changes nothing. The error matches [ErrNotSet] if there is no count. It matches
-// [ErrUnreachable] if it is unknown whether the call counted; a second call may then count for a
-// second time, which [CountDownLatch.CountDownOnce] cannot. Otherwise it is as that of
+// CountDown counts down by one, and returns the new count. At zero the waiters go on, and a further
+// call changes nothing. The error matches [ErrNotSet] if there is no count. It matches
+// [ErrUnreachable] if it is unknown whether the call counted; a second call may then count again,
+// which a call of [CountDownLatch.CountDownOnce] cannot. Other errors are those of
 // [CountDownLatch.TrySetCount].
 func (d *CountDownLatch) CountDown(ctx context.Context) (left int64, err error) {
 	return d.countDown(ctx, "")
 }
 
 // CountDownOnce is CountDown with an id, such as that of a worker or of a part of the work. Of all
-// calls with the same id, in any process, one counts in a round. So it may be called again after
-// any error, and by a restarted worker. The id is at most 256 bytes of UTF-8 without control
+// calls with the same id, in any process, only one counts in a round. So it may be called again
+// after any error, and by a restarted worker. The id is at most 256 bytes of UTF-8 without control
 // characters.
 func (d *CountDownLatch) CountDownOnce(ctx context.Context, id string) (left int64, err error) {
 	if id == "" {
-		return 0, invalid("the id of a count is empty: use CountDown for what has no name")
+		return 0, invalid("the id of a count is empty: use CountDown for a call without an id")
 	}
 	if err := printable("the id of a count", id); err != nil {
 		return 0, err
@@ -110,15 +110,15 @@ func (d *CountDownLatch) countDown(ctx context.Context, id string) (left int64, 
 	return count.Left, err
 }
 
-// Count returns the current count. The error matches [ErrNotSet] if there is none, and is otherwise
-// as that of [CountDownLatch.TrySetCount].
+// Count returns the current count. The error matches [ErrNotSet] if there is none. Other errors are
+// those of [CountDownLatch.TrySetCount].
 func (d *CountDownLatch) Count(ctx context.Context) (int64, error) {
 	count, err := d.look(ctx, "read")
 	return count.Left, err
 }
 
-// Delete deletes the count, whatever it is, so that it can be set anew. Its waiters get
-// [ErrNotSet]. The error matches ErrNotSet if there is no count, and is otherwise as that of
+// Delete deletes the count, whatever it is, so that it can be set again. Its waiters get
+// [ErrNotSet]. The error matches ErrNotSet if there is no count. Other errors are those of
 // [CountDownLatch.TrySetCount].
 func (d *CountDownLatch) Delete(ctx context.Context) error {
 	return d.together(ctx, "delete", func(ctx context.Context) error {
@@ -137,14 +137,15 @@ func (d *CountDownLatch) Delete(ctx context.Context) error {
 
 // Await waits until the count is zero. It returns nil at once if it is zero already, and also if
 // the round that it waited for has ended and a later one has begun. It does not wait for a count to
-// be set: the error matches [ErrNotSet] if there is none, or if it goes while Await waits. So nil
-// always means that the count was zero. Redis tells the waiters of the zero. If the message is
-// lost, or the count expires, each finds out at its next heartbeat (Options.Heartbeat, 5s).
+// be set: the error matches [ErrNotSet] if there is none, or if it is gone while Await waits. So
+// nil always means that the count was zero. Redis tells the waiters when the count is zero. If the
+// message is lost, or the count expires, each finds out at its next heartbeat (Options.Heartbeat,
+// 5s).
 //
-// Once it is in line, Await waits on while Redis does not answer or refuses writes; [ErrUnreachable]
-// says that the first request got no answer. The error matches [ErrClosed] if the client is closed,
-// and is that of ctx if ctx ends; it then has the last count that Redis told. Else the error is as
-// that of [CountDownLatch.TrySetCount]. Nothing is left behind in Redis.
+// Once it is in line, Await waits on while Redis does not answer or refuses writes;
+// [ErrUnreachable] says that the first request got no answer. The error matches [ErrClosed] if the
+// client is closed, and is that of ctx if ctx ends; it then has the last count that Redis told.
+// Other errors are those of [CountDownLatch.TrySetCount]. Nothing is left behind in Redis.
 func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 	count, err := d.look(ctx, "wait for")
 	if err != nil || count.Left == 0 {
@@ -198,8 +199,8 @@ func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 	}
 }
 
-// pause returns how long a waiter waits for a message before it asks again, after a request that
-// failed with that error, or did not.
+// pause returns how long a waiter waits for a message before it asks again. outage is the error of
+// its last request, or nil.
 func (d *CountDownLatch) pause(outage error) time.Duration {
 	heartbeat := retry.Jitter(d.latch.client.options.Heartbeat, 0.1)
 	if outage != nil || !d.latch.client.engine.Line.Subscription(&d.latch.Lock).Connected() {
@@ -208,8 +209,8 @@ func (d *CountDownLatch) pause(outage error) time.Duration {
 	return heartbeat
 }
 
-// together runs an operation of two requests in the time that one of them may take. Each alone ends
-// in time, and the second after a slow first would not.
+// together runs an operation of two requests in the time that one of them may take. Each request
+// alone ends in time, but a second one after a slow first one would not.
 func (d *CountDownLatch) together(ctx context.Context, op string, do func(context.Context) error) error {
 	timeout := d.latch.client.options.RequestTimeout
 	bounded, cancel := context.WithTimeout(ctx, timeout*4/3)

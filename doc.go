@@ -1,5 +1,5 @@
-// Package redlatch makes distributed locks on Redis: processes take turns, every lock has a fencing
-// token, and the work is stopped when its lock is lost.
+// Package redlatch provides distributed locks on Redis: processes take turns, every acquisition
+// has a fencing token, and the work is stopped when its lock is lost.
 //
 // Open a client once and share it; lock a name around the work:
 //
@@ -9,11 +9,11 @@
 //		return pay(ctx, lease.Token())
 //	})
 //
-// [Mutex.Do] waits in line, runs the function under a lease that is extended for as long as it
-// runs, and releases it. If the lease is lost, the context is canceled. [Mutex.Lock] returns the
-// [Lease] instead. [Mutex.TryDo] and [Mutex.TryLock] do not wait. The context given to Lock is the
-// parent of the lease's context, so a timeout on it ends the work, too; [LockOptions].MaxWait
-// bounds the wait alone.
+// [Mutex.Do] waits in line, runs the function under a lease that is extended until the function
+// ends, and releases the lease. If the lease is lost, the context is canceled. [Mutex.Lock] returns
+// the [Lease] instead. [Mutex.TryDo] and [Mutex.TryLock] do not wait. The context given to Lock is
+// the parent of the lease's context, so a timeout on it also ends the work; [LockOptions].MaxWait
+// bounds only the wait.
 //
 // # Which lock
 //
@@ -37,10 +37,10 @@
 // data, an operator that takes the lock by force, and a failover: see "What is not promised".
 //
 // A watchdog extends every lease at a third of its TTL. While Redis does not answer, the lease is
-// in jeopardy. At its old deadline it is lost, its context is canceled, and [context.Cause] returns
-// the [*LostError]. LockOptions.MaxHold bounds work that hangs. [Lease.Wanted] tells long work that
-// another acquisition waits. [Lease.Detach] and [Client.Adopt] let a lease go on in another
-// process.
+// in jeopardy. If its deadline passes, it is lost, its context is canceled, and [context.Cause]
+// returns the [*LostError]. LockOptions.MaxHold bounds work that hangs. [Lease.Wanted] tells long
+// work that another acquisition is waiting. [Lease.Detach] and [Client.Adopt] let a lease go on in
+// another process.
 //
 // # What only the token promises
 //
@@ -48,37 +48,37 @@
 // prevent that (Kleppmann, "How to do distributed locking", 2016). So every acquisition has a
 // fencing token, larger than those of all earlier acquisitions of the name, even after an expiry, a
 // crash or the loss of all data in Redis. Entries of one owner of a [ReentrantMutex] share a token.
-// Hand it to the resource and let the resource refuse older ones:
+// Pass the token to the resource and let the resource refuse older ones:
 //
 //	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
 // Package fence and those below it do this for whole SQL transactions, for Redis and over HTTP.
-// That is for locks with one holder. Holders of a [Semaphore] and readers of an [RWMutex] hold at
-// the same time: let the resource check tokens per slot, or per item that a holder works on.
+// That works for locks with one holder. Holders of a [Semaphore] and readers of an [RWMutex] hold
+// at the same time: let the resource check tokens per slot, or per item that a holder works on.
 //
 // # Waiting
 //
-// Waiters stand in one line over all processes, first come, first served. A release hands the lock
-// to the next in line inside Redis and tells that client alone. A waiter that died is passed over;
-// a lost message costs one heartbeat. Goroutines of one client that wait for the same [Mutex] stand
-// in that line as one, and pass the mutex on among themselves, each with a token of its own;
+// Waiters stand in one line across all processes, first come, first served. A release hands the
+// lock to the next in line inside Redis and tells only that client. A waiter that died is passed
+// over; a lost message costs one heartbeat. Goroutines of one client that wait for the same [Mutex]
+// share one place in line, and pass the mutex on among themselves, each with its own token;
 // LockOptions.StrictOrder turns that off. LockOptions.MaxWaiters bounds the line.
 //
 // # What is not promised
 //
 // One Redis server with asynchronous replicas can lose a lock in a failover: the new master may not
-// know of it, and two may hold until the first is told, at most until its deadline. The tokens
-// still order them. A server that lost the last token, and whose clock was set back past the last
-// acquisition, can repeat a token. [OpenQuorum] returns a client whose locks are held by a majority
-// of independent servers, and survive the loss of a minority. [docs/guarantees.md] has every fault,
-// and its tests.
+// know of it, and two clients may hold it until the first is told, at its deadline at the latest.
+// The tokens still order them. A server that lost the last token, and whose clock was set back past
+// the last acquisition, can repeat a token. [OpenQuorum] returns a client whose locks are held by a
+// majority of independent servers, and survive the loss of a minority. [docs/guarantees.md] lists
+// every fault and its tests.
 //
 // # Errors
 //
-// Errors name the lock, and those of requests the server. Test them with errors.Is for [ErrTaken]
-// and the other variables below, and with errors.As for a [*LostError], a [*KindError], a
-// [*LeftError] of Close, or a [*TakenError]. When MaxWait runs out, the error matches
-// [context.DeadlineExceeded], as when a deadline of your own does. The error of a wait that was cut
+// Errors name the lock, and errors of requests also the server. Test them with errors.Is for
+// [ErrTaken] and the other variables below, and with errors.As for a [*LostError], a [*KindError],
+// a [*LeftError] of Close, or a [*TakenError]. When MaxWait runs out, the error matches
+// [context.DeadlineExceeded], as when your own deadline passes. The error of a wait that was cut
 // short matches ErrTaken and the error of its context, so test for [context.Canceled] first if that
 // matters. A request without an answer is never reported as taken: the error is [ErrUnreachable],
 // and what the request may have left behind is cleaned up.
@@ -94,10 +94,10 @@
 // which [docs/observability.md] lists; [docs/operations.md] says what to do when an alert fires.
 // Events, locks and leases implement [log/slog.LogValuer].
 //
-// Package compat makes locks to share with Redisson or Spring Integration; [docs/compatibility.md]
-// lists other libraries that have the same lock as a [Mutex]. Package conn is for an adapter to
-// another Redis client. The module redlatchtest has servers for tests of your own, one in memory
-// for [testing/synctest]. The modules below adapters lock for gocron, client-go, certmagic and
+// Package compat makes locks that Redisson or Spring Integration can share; [docs/compatibility.md]
+// lists other libraries that use the same lock as a [Mutex]. Package conn is for adapters to other
+// Redis clients. The module redlatchtest has servers for your tests, one in memory for
+// [testing/synctest]. The modules below adapters provide locks for gocron, client-go, certmagic and
 // golang-migrate. The module redlatchvet reports leases that no code releases.
 //
 // [docs/choosing.md]: https://github.com/redlatch/redlatch/blob/main/docs/choosing.md

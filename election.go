@@ -36,7 +36,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 }
 
 // TryCampaign makes the caller the leader if there is no leader and no candidate in line. Otherwise
-// the error matches [ErrTaken]; it never waits. All else is as for [Election.Campaign].
+// the error matches [ErrTaken]; it never waits. Everything else is as in [Election.Campaign].
 func (e *Election) TryCampaign(ctx context.Context, value string) (*Lease, error) {
 	return e.campaign(ctx, value, false)
 }
@@ -50,11 +50,12 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 	return e.latch.withParam(value).acquireOnce(ctx, wait)
 }
 
-// Run campaigns and calls f when it is the leader. If f returns while it leads, Run resigns and
-// returns as [Mutex.Do] does, also if f returned nil, or has lost another lock. If leadership is
-// lost while f runs, the context of f is done. Run waits until f has returned, ignores its result,
-// and campaigns again: after some 20ms, or up to a second if it lost several terms in a row soon
-// after they began. Run also returns when ctx is done, or an acquisition fails, with that error.
+// Run campaigns, and calls f when the caller is the leader. If f returns before the term ends, Run
+// resigns and returns as [Mutex.Do] does, even if f returned nil, or has lost another lock. If
+// leadership is lost while f runs, the context of f is done. Run waits until f has returned,
+// ignores its result, and campaigns again: after about 20ms, or up to a second if it lost several
+// terms in a row soon after they began. Run also returns when ctx is done, or an acquisition fails,
+// with that error.
 func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
 	for short := 0; ; short++ {
 		term, err := e.Campaign(ctx, value)
@@ -85,14 +86,14 @@ type Leader struct {
 }
 
 // Leader returns the current leader. The error matches [ErrNotHeld] if there is none, and otherwise
-// [ErrUnreachable], [ErrWrongKind] or [ErrInvalid]. The leader may have changed by then; a resource
+// [ErrUnreachable], [ErrWrongKind] or [ErrInvalid]. The leader may have changed since; a resource
 // that must obey only the leader checks the term as a token.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	h, err := e.leading(ctx)
 	return h.leader(), err
 }
 
-// leading returns the leader as the holder that it is, with the errors of Leader.
+// leading returns the leader as a Holder, with the errors of Leader.
 func (e *Election) leading(ctx context.Context) (Holder, error) {
 	p, err := e.latch.inside(ctx)
 	switch use := p.InUse(); {
@@ -113,10 +114,10 @@ func (h Holder) leader() Leader {
 // Observe returns a channel of leaders: first the current leader, then each change, as
 // [Election.Leader] has it. A [Leader] whose Term is 0 says that there is none. A leader that
 // changes its value comes again, with the same Term. A slow reader misses leaders that were
-// followed by others, and always gets the last one. The end of a leader that died is found when its
-// lease ends. The channel is closed when ctx is done or the client is closed, and at once if the
-// election has an invalid name. While Redis does not answer, or the name is in use for something
-// else, nothing comes.
+// followed by others, but always gets the last one. The end of a leader that died is reported when
+// its lease ends. The channel is closed when ctx is done or the client is closed, and at once if
+// the election has an invalid name. While Redis does not answer, or the name is in use for
+// something else, nothing comes.
 func (e *Election) Observe(ctx context.Context) <-chan Leader {
 	leaders := make(chan Leader)
 	c := e.latch.client
@@ -138,7 +139,7 @@ func (e *Election) Observe(ctx context.Context) <-chan Leader {
 	return leaders
 }
 
-// report sends the leader whenever it is another than the one before, until ctx is done.
+// report sends the leader whenever it differs from the last one sent, until ctx is done.
 func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders chan<- Leader) {
 	var leader, sent Holder
 	known, never := false, true

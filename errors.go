@@ -15,11 +15,11 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// What can go wrong, for errors.Is. The text of the error that a call returns also names the lock,
+// Errors to test for with errors.Is. The text of the error that a call returns also names the lock,
 // the server and what to do.
 var (
-	// ErrTaken says that another owner holds the lock. A try found it so, or a wait ran out of
-	// time: then it also matches the error of the context. It is a [*TakenError].
+	// ErrTaken says that another owner holds the lock: a try found it taken, or a wait was cut
+	// short. The error of a wait also matches that of its context. It is a [*TakenError].
 	ErrTaken = fault.ErrTaken
 
 	ErrLineFull  = fault.ErrLineFull  // the lock is taken, and LockOptions.MaxWaiters wait for it already; it matches [ErrTaken], too
@@ -27,12 +27,13 @@ var (
 
 	// ErrDeadlock says that the caller would wait for itself. Its context is that of a lease on the
 	// same name, of a kind that cannot be entered again. Or it is that of a lease on another name,
-	// and each holder of the lock waits under the context of its own lease, in the end for the
-	// caller, as when goroutines of one client lock two names in opposite order. Without the
-	// context of the lease, Lock just waits. [Client.Deadlocks] finds cycles between processes.
+	// and each holder of the wanted lock waits, under the context of its own lease, directly or
+	// indirectly for the caller, as when goroutines of one client lock two names in opposite order.
+	// Without the context of the lease, Lock just waits. [Client.Deadlocks] finds cycles between
+	// processes.
 	ErrDeadlock = fault.ErrDeadlock
 
-	ErrNotHeld = fault.ErrNotHeld // the lease is no longer held: released, handed on with [Lease.Detach], or lost, which is a [*LostError], too
+	ErrNotHeld = fault.ErrNotHeld // the lease is no longer held: released, handed on with [Lease.Detach], or lost (then it is a [*LostError], too)
 
 	// ErrUnreachable says that Redis gave no usable answer in time, so that it is unknown whether
 	// the operation took place. Whatever it may have left behind is cleaned up when Redis answers
@@ -54,8 +55,8 @@ type LossReason string
 
 const (
 	LossExpired    LossReason = "expired"     // its deadline passed before an extend was confirmed
-	LossGone       LossReason = "gone"        // Redis says that it is not there, and not why: it was deleted or forgotten, or over a quorum taken by force
-	LossDeleted    LossReason = "deleted"     // its key is not in Redis, which knows the last token of the name: it was deleted or evicted, or the clock of the server was set forward
+	LossGone       LossReason = "gone"        // Redis says that it is gone, but not why: it was deleted or forgotten, or over a quorum taken by force
+	LossDeleted    LossReason = "deleted"     // its key is not in Redis, but the last token of the name is: it was deleted or evicted, or the clock of the server was set forward
 	LossForgotten  LossReason = "forgotten"   // Redis knows nothing of the name: it lost its data, in a restart, a flush or a failover
 	LossForced     LossReason = "forced"      // it was taken by [Client.ForceRelease], [Mutex.TakeByForce] or the redlatch command
 	LossMaxHold    LossReason = "max_hold"    // it reached LockOptions.MaxHold, and then its deadline
@@ -108,15 +109,15 @@ func (e *LostError) Error() string {
 // Unwrap makes the error match [ErrNotHeld] and its cause.
 func (e *LostError) Unwrap() []error { return []error{ErrNotHeld, e.Cause} }
 
-// KindError says that the name of a lock is in use for something else, or for another size of the
-// same. Nothing was changed. It matches [ErrWrongKind].
+// KindError says that the name of a lock is in use for something else, or with another size.
+// Nothing was changed. It matches [ErrWrongKind].
 type KindError struct {
 	Name     string // of the lock
 	Key      string // in Redis
 	Want     string // the kind that was asked for, such as "mutex"; "lock" if any kind would do
 	WantSize int64  // the permits or slots that were asked for; 0 for a kind that has none
-	Got      string // the kind that is there, or the Redis type of what is no lock
-	GotSize  int64  // the permits or slots that are there; 0 for what has none, or if they do not matter
+	Got      string // the kind that is there, or the Redis type of a key that is no lock
+	GotSize  int64  // the permits or slots that are there; 0 for a kind that has none, or if they do not matter
 }
 
 // Error names the key and both kinds.
@@ -124,15 +125,15 @@ func (e *KindError) Error() string {
 	hint := "use another name, or delete the key if nothing needs it"
 	switch {
 	case e.Want == e.Got && e.WantSize != e.GotSize:
-		hint = "all programs must name the same number"
+		hint = "all programs must give the same number"
 	case script.Named(e.Got) != nil:
-		hint = "use another name, since a name is one kind of lock at a time"
+		hint = "use another name: a name can be only one kind of lock at a time"
 	}
 	return fmt.Sprintf("redlatch: %q cannot be used as %s: key %q is in use as %s; %s",
 		e.Name, sized(e.Want, e.WantSize), e.Key, sized(e.Got, e.GotSize), hint)
 }
 
-// sized is a kind and its size, if it has one.
+// sized returns a kind, with its size if it has one.
 func sized(kind string, size int64) string {
 	if size == 0 {
 		return kind
@@ -145,18 +146,19 @@ func (e *KindError) Unwrap() error { return ErrWrongKind }
 
 // TakenError says that a lock was not free, and names its holder, as far as that is known without
 // another request. Every error that matches [ErrTaken] is one, and matches [ErrExhausted] or
-// [ErrLineFull] where that is so. [TakenError.Describe] asks Redis for the process, and since when.
+// [ErrLineFull] if that is why. [TakenError.Describe] asks Redis which process it is, and since
+// when.
 type TakenError struct {
 	Kind string // of the lock, such as "mutex"
 	Name string // of the lock
 
-	// Owner holds the lock, or is one of several holders: [Lease.Owner] of that lease. After a wait,
-	// it held the lock when Redis told last. It is "" if Redis did not tell, as for a full line or a
-	// [ReentrantMutex], or if the lock is closed.
+	// Owner holds the lock, or is one of several holders: [Lease.Owner] of that lease. After a
+	// wait, it is the holder that Redis named last. It is "" if Redis named none, as for a full
+	// line or a [ReentrantMutex], or if the lock is closed.
 	Owner string
 
-	// Closed says that no process holds the lock, or the place that is free first: MinHold keeps it
-	// closed, or the rest of a slot, the window of a job, or Yield. Not told of a ReentrantMutex.
+	// Closed says that no process holds the lock, or the place that is free first: MinHold, a
+	// slot's quarantine, a job's window or Yield keeps it closed. Never set for a ReentrantMutex.
 	Closed bool
 
 	Until time.Time // when the lock opens, if it is Closed and that is known; else zero
@@ -169,8 +171,8 @@ type TakenError struct {
 	}
 }
 
-// Error says that the lock is taken, and by which holder, or how to find it out. Of a lock that is
-// closed it says for how long.
+// Error says that the lock is taken, and by which holder, or how to find out. For a lock that is
+// closed, it says for how long.
 func (e *TakenError) Error() string {
 	text := e.Unwrap().Error()
 	several := ""
@@ -189,14 +191,15 @@ func (e *TakenError) Error() string {
 	case e.Owner != "":
 		return fmt.Sprintf("%s by %.80q%s; TakenError.Describe or `redlatch inspect` tells which process that is", text, e.Owner, several)
 	}
-	return text + "; TakenError.Describe or `redlatch inspect` tells by which process"
+	return text + "; TakenError.Describe or `redlatch inspect` shows which process holds it"
 }
 
-// Unwrap makes the error match [ErrTaken], and [ErrExhausted] or [ErrLineFull] where that is so.
+// Unwrap makes the error match [ErrTaken], and [ErrExhausted] or [ErrLineFull] if that is why.
 func (e *TakenError) Unwrap() error { return cmp.Or(e.reason, ErrTaken) }
 
-// Describe names the holder of the lock by now, in words: program, process and host, for how long,
-// and labels. It asks as [Client.Inspect] does. Without an answer it returns what Error says.
+// Describe names the current holder of the lock in words: program, process, host, how long it has
+// held the lock, and labels. It asks as [Client.Inspect] does. Without an answer it returns what
+// Error does.
 func (e *TakenError) Describe(ctx context.Context) string {
 	if e.client == nil {
 		return e.Error()
@@ -204,14 +207,14 @@ func (e *TakenError) Describe(ctx context.Context) string {
 	return e.client.describe(ctx, e)
 }
 
-// closed says why a lock is closed that no process holds, and until when, as far as that is known.
+// closed says why a lock that no process holds is closed, and until when, as far as that is known.
 func closed(kind string, until time.Time) string {
 	text := "no process holds it, and it stays closed"
 	switch kind {
 	case script.Job.Name:
 		text = "its window lasts"
 	case script.SlotPool.Name, script.Semaphore.Name:
-		text = "what is free next is at rest"
+		text = "the next free place is at rest"
 	}
 	if until.IsZero() {
 		return text
@@ -242,7 +245,7 @@ func (f *Force) describe() string {
 	return s
 }
 
-// String is the program, its pid and its host.
+// String returns the program, its pid and its host.
 func (p Process) String() string {
 	if p == (Process{}) {
 		return "an unknown process"
@@ -250,8 +253,8 @@ func (p Process) String() string {
 	return fmt.Sprintf("%s (pid %d on %s)", harmless(p.Program), p.PID, harmless(p.Host))
 }
 
-// harmless returns a text of another program, quoted if it has what a log or a terminal would not show
-// as it is, such as the end of a line.
+// harmless returns a text of another program, quoted if it has what a log or a terminal would not
+// show as it is, such as a line break.
 func harmless(s string) string {
 	if q := strconv.Quote(s); q != `"`+s+`"` {
 		return q
@@ -283,7 +286,7 @@ func wrongKind(s ask.Subject, got string, size int64) error {
 // invalid returns the error of a name or an option that is refused.
 func invalid(format string, args ...any) error { return fault.Invalid(format, args...) }
 
-// printable is the error of a text that cannot be part of a ticket.
+// printable returns the error of a text that cannot be part of a ticket.
 func printable(what, text string) error {
 	if text == "" || len(text) > keys.MaxText {
 		return invalid("%s %.80q has %d bytes: give 1 to %d", what, text, len(text), keys.MaxText)

@@ -23,16 +23,16 @@ import (
 //
 //   - An acquisition that is refused before it begins has no event: the name or an option is
 //     invalid, the context is done, the client is closed, or the caller holds the mutex itself. Nor
-//     does a grant that comes too late to be used: it is given back.
-//   - Only the first Release of a lease tells EventReleased, with Err if Redis did not confirm it.
+//     does a grant that comes too late to be used; it is given back.
+//   - Only the first Release of a lease sends EventReleased, with Err if Redis did not confirm it.
 //   - Each entry of a [ReentrantMutex], each name of a [MultiMutex], and each goroutine that a
-//     [Mutex] is passed on to has an attempt and a lease. If one name fails, the attempts on other
-//     names that have begun fail with the same error, and leases on other names are released.
+//     [Mutex] is passed on to has its own attempt and lease. If one name fails, the attempts on
+//     other names that have begun fail with the same error, and leases on other names are released.
 //   - [RWMutex.Downgrade] is an attempt to read, and the end of the lease for writing.
-//   - A hook that panics is called for the end all the same: in EventFailed, or in EventReleased if it
-//     panicked at EventGranted.
+//   - A hook that panics is called for the end all the same: with EventFailed, or with
+//     EventReleased if it panicked at EventGranted.
 //   - A lease that the program neither releases nor loses has no end before Close, and a process
-//     that dies reports none.
+//     that dies reports no end.
 //
 // EventAttempt comes before all other events of an attempt, and EventGranted before all of its
 // lease. An event of the watchdog may come after the end that another goroutine reports.
@@ -44,12 +44,12 @@ type EventType string
 // ID, Kind, Mode, Name, Owner and TTL.
 const (
 	EventAttempt EventType = "attempt" // an acquisition begins
-	EventWait    EventType = "wait"    // the lock is taken, and the caller in line: once in an attempt at most. Waited, until then
+	EventWait    EventType = "wait"    // the lock is taken, and the caller is in line: at most once in an attempt. Waited, until then
 
 	// EventUnreachable says that a caller in line cannot reach Redis: requests for its place have
 	// failed for Options.RequestTimeout. It waits on. The event comes once for each attempt and
-	// outage. Of goroutines that share a place in line, only the one that stands there has it.
-	// Waited, Err.
+	// outage. If goroutines share a place in line, only the one that stands there has it. Waited,
+	// Err.
 	EventUnreachable EventType = "unreachable"
 
 	EventReachable    EventType = "reachable"     // Redis answers again after EventUnreachable, before the attempt has ended. Waited
@@ -60,13 +60,13 @@ const (
 	EventJeopardy     EventType = "jeopardy"      // the first EventExtendFailed in a row: held, perhaps not for long. Token, HeldFor, Remaining, Err
 	EventLost         EventType = "lost"          // the lease is lost. Token, HeldFor, Reason, Err: the [*LostError]
 
-	// EventOutlived says that the lease is held and extended, though the context that was given to
-	// Lock is done. It comes once, at the second extend after that, some 10s to 20s with a TTL of
-	// 30s. Token, HeldFor, Remaining; and Stack with [Options].TraceLeases.
+	// EventOutlived says that the lease is held and extended, though the context given to Lock is
+	// done. It comes once, at the second extend after that, about 10s to 20s with a TTL of 30s.
+	// Token, HeldFor, Remaining; and Stack with [Options].TraceLeases.
 	EventOutlived EventType = "outlived"
 
 	// EventForgotten says that no code can release the lease any more: the garbage collector found
-	// that the program dropped it. It is extended until Close all the same. Only with
+	// that the program dropped it. The lease is still extended until Close. Only with
 	// [Options].TraceLeases. Token, HeldFor, Remaining, Stack.
 	EventForgotten EventType = "forgotten"
 
@@ -82,7 +82,7 @@ const (
 // reentrant, rwmutex, semaphore, slotpool, election and job; a [MultiMutex] acquires mutexes.
 type Event struct {
 	Type      EventType
-	ID        uint64        // of the attempt and of its lease; no other of this process has it
+	ID        uint64        // of the attempt and of its lease; unique in this process
 	Kind      string        // of the lock, such as "mutex"
 	Mode      string        // "read" or "write" for a read-write mutex, "" for the other kinds
 	Name      string        // of the lock
@@ -157,13 +157,13 @@ const (
 	OutcomeUnreachable   Outcome = "unreachable"    // Redis gave no usable answer in time: [ErrUnreachable]
 	OutcomeNotReplicated Outcome = "not_replicated" // too few replicas acknowledged it: [ErrNotReplicated]
 	OutcomeClosed        Outcome = "closed"         // the client was closed: [ErrClosed]
-	OutcomeNotHeld       Outcome = "not_held"       // there is no such lease any more to adopt or downgrade: [ErrNotHeld]
+	OutcomeNotHeld       Outcome = "not_held"       // the lease to adopt or downgrade is gone: [ErrNotHeld]
 	OutcomeMisuse        Outcome = "misuse"         // [ErrInvalid], [ErrWrongKind], [ErrDeadlock] or [ErrTooDeep]: the program has to change
 	OutcomeError         Outcome = "error"          // anything else, such as a refusal of Redis
 )
 
 // Failed reports whether the program did not get what it asked for. A try that found the lock
-// taken, and an acquisition that its caller or [Client.Close] called off, have not failed.
+// taken, and an acquisition that its caller or [Client.Close] called off, do not count as failed.
 func (o Outcome) Failed() bool {
 	switch o {
 	case OutcomeGranted, OutcomeTaken, OutcomeExhausted, OutcomeCanceled, OutcomeClosed:
@@ -196,7 +196,8 @@ func tell(ctx context.Context, h hook, l *lock.Lock, what lock.Event) {
 	h(ctx, e)
 }
 
-// stackText is a call stack in the form of package runtime/debug.
+// stackText returns a call stack in the form of package runtime/debug, without the functions of
+// this package with which it begins.
 func stackText(callers []uintptr) string {
 	if len(callers) == 0 {
 		return ""
@@ -216,7 +217,7 @@ func stackText(callers []uintptr) string {
 
 // JoinHooks returns a hook, for [Options.Hook], that calls each of these hooks in their order. It
 // leaves out those that are nil, and returns nil if all are. If a hook panics, the hooks after it
-// are called all the same, and then the last of the panics goes on.
+// are called all the same, and then the last panic goes on.
 func JoinHooks(hooks ...func(context.Context, Event)) func(context.Context, Event) {
 	hooks = slices.DeleteFunc(slices.Clone(hooks), func(h hook) bool { return h == nil })
 	if len(hooks) == 0 {
@@ -290,7 +291,7 @@ var logMessages = map[EventType]string{
 	EventDetached:     "detached a lease",
 }
 
-// logMessage returns what is logged of an event: its type, if that is not known here.
+// logMessage returns the message to log for an event, or its type if it has none here.
 func logMessage(e Event) string {
 	if message, ok := logMessages[e.Type]; ok {
 		return message

@@ -11,7 +11,7 @@ import (
 )
 
 // ForceOptions say from which owner [Client.ForceRelease] or [Mutex.TakeByForce] takes a lock, and
-// why. The zero value takes it from all.
+// why. The zero value takes it from all holders.
 type ForceOptions struct {
 	// Owner is the one holder to take the lock from, as [Holder] has it; for a [ReentrantMutex]
 	// also the EntryOf of several entries. A call with Owner can be repeated: it hits no later
@@ -37,18 +37,18 @@ func (o ForceOptions) check() error {
 }
 
 // ForceRelease takes a lock away from one holder, or from all, lets in the waiters that are next in
-// line, and returns the lock as it was before. The old holder is told at once if its lease is of
-// this client, or of one that listens for grants, as a client does once it has waited in line (in a
-// cluster, for this name). Otherwise it finds out at its next extend, some third of its TTL later,
-// or with Renew off at its deadline; over a quorum as [LossGone]. The window of a [Job] whose run
-// has ended is opened, and so is a lock that is closed by LockOptions.MinHold alone.
+// line, and returns the lock as it was before. The old holder is told at once if its client is this
+// one, or listens for grants, as a client does once it has waited in line (in a cluster, for this
+// name). Otherwise it finds out at its next extend, about a third of its TTL later, or with Renew
+// off at its deadline; over a quorum as [LossGone]. The window of a [Job] whose run has ended is
+// opened, and so is a lock that only LockOptions.MinHold keeps closed.
 //
 // Redis remembers for an hour which process took the lock, when, from which owner and for what
-// reason: [Client.Inspect] shows the last time, and so does the holder's [LostError]. The error
-// matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was changed. It
-// matches [ErrUnreachable] also if too few nodes of a quorum tell the holder, [ErrClosed] if the
-// client is closed, and [ErrInvalid] if an option was refused. It is a [*KindError] if the key
-// holds something that is no lock.
+// reason: [Client.Inspect] shows the last forced release, and so does the holder's [LostError]. The
+// error matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was
+// changed. It matches [ErrUnreachable] if Redis does not answer, or too few nodes of a quorum tell
+// the holder, [ErrClosed] if the client is closed, and [ErrInvalid] if an option was refused. It is
+// a [*KindError] if the key holds something that is no lock.
 func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) (LockInfo, error) {
 	if err := o.check(); err != nil {
 		return LockInfo{}, err
@@ -109,15 +109,15 @@ func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) 
 // between, however long it has waited. It is for operators and repairs. If the mutex is free,
 // TakeByForce acquires it past the line. With ForceOptions.Owner, it takes the mutex from that
 // holder and no other, so that a call can be repeated. The holder loses its lease, and is told, as
-// by [Client.ForceRelease]. Until it finds out, two may be at work; the token of the new lease is
+// by [Client.ForceRelease]. Until it finds out, both may be at work; the token of the new lease is
 // larger, so a resource that checks tokens refuses the old holder.
 //
 // The error matches [ErrNotHeld] if ForceOptions.Owner is not the holder; then nothing was changed.
 // It matches [ErrTaken] if others acquired the mutex each time that TakeByForce was about to. It
 // matches [ErrUnreachable] if Redis gave no answer: the holder may have lost the mutex by then, and
 // what the call acquired is released in the background. Otherwise it is as that of [Mutex.TryLock].
-// Over a quorum it is refused with [ErrInvalid] and [errors.ErrUnsupported]: there, force the
-// release, and lock.
+// Over a quorum it is refused with [ErrInvalid] and [errors.ErrUnsupported]: there, call
+// ForceRelease, then Lock.
 func (m *Mutex) TakeByForce(ctx context.Context, o ForceOptions) (*Lease, error) {
 	k := &m.latch
 	if err := o.check(); err != nil {

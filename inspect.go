@@ -20,7 +20,7 @@ import (
 type LockInfo struct {
 	Name      string        // without the prefix
 	Key       string        // in Redis
-	Kind      string        // "mutex", ...; "" if the name is not in use, or in use for what is no lock
+	Kind      string        // "mutex", ...; "" if the name is not in use, or is in use for something that is no lock
 	RedisType string        // of a key that is no lock, such as "list"
 	Size      int64         // permits of a semaphore, or slots of a pool, that is in use; what a countdown was set to
 	Count     int64         // of a countdown
@@ -29,15 +29,16 @@ type LockInfo struct {
 	Remaining time.Duration // until the last holder's lease runs out, or a countdown expires; negative if never
 	Holders   []Holder      // in no order
 	Forced    *Force        // the last forced release of the last hour; nil if there was none
-	Waiters   []Waiter      // in line, first come first; goroutines of one client that wait for a mutex are one, unless in strict order
+	Waiters   []Waiter      // in line, first come first; goroutines of one client that wait for a mutex count as one, unless in strict order
 
 	// Doubt is why Holders may lack a holder: over a quorum, too many nodes gave no answer, or may
-	// have forgotten it. It matches [ErrUnreachable], and is nil if Holders has all.
+	// have forgotten it. It matches [ErrUnreachable], and is nil if Holders is complete.
 	Doubt error
 }
 
 // Abandoned reports whether the lock has no holder, without a Doubt, and each of its waiters is
-// believed dead. The next acquisition forgets them. A countdown never is: it needs no holder.
+// believed dead. The next acquisition forgets them. A countdown is never abandoned: it needs no
+// holder.
 func (i LockInfo) Abandoned() bool {
 	living := func(w Waiter) bool { return !w.Dead }
 	return i.Kind != script.Countdown.Name && i.Doubt == nil && len(i.Holders) == 0 && len(i.Waiters) > 0 && !slices.ContainsFunc(i.Waiters, living)
@@ -50,7 +51,7 @@ type Holder struct {
 	Client    string        // id of the client; "" for a foreign holder
 	Process   Process       // zero if the client has no record: it crashed, was cut off, or has only just begun
 	Since     time.Time     // of the acquisition, by the server's clock; zero if unknown, as over a quorum
-	Token     int64         // the fencing token; for goroutines that pass a mutex on, and with LockOptions.Linger, the last one that their process took; 0 of a mutex that is held for longer than Options.FenceTTL
+	Token     int64         // the fencing token; for goroutines that pass a mutex on, and with LockOptions.Linger, the last one that their process took; 0 of a mutex that has been held for longer than Options.FenceTTL
 	Remaining time.Duration // of the lease; negative if it never expires
 
 	// LastSeen is the last sign of life of the client, by the server's clock: the acquisition, a
@@ -58,15 +59,15 @@ type Holder struct {
 	// it has waited. An extend leaves no trace of its time. It is zero if nothing is known.
 	LastSeen time.Time
 
-	// Dead says that the client is believed dead, or cut off from Redis: it said in its record that
-	// it listens, and it does not; or it has no record three minutes after the acquisition. The
-	// lease counts all the same, until Remaining has passed.
+	// Dead says that the client is believed dead, or cut off from Redis: its record says that it
+	// listens, but it does not; or it has no record three minutes after the acquisition. The lease
+	// still counts until Remaining has passed.
 	Dead bool
 
-	Resting  bool              // the holder is gone, and its place kept free until Remaining has passed: a slot, a job's window, a lock with MinHold
-	Detached bool              // [Lease.Detach] handed the lease on, and its client (Process) closed: held by no process until one adopts it
-	Kept     time.Time         // since when, by its clock, the client only keeps the lock (LockOptions.Linger); zero while in use, and a second longer
-	Foreign  bool              // the owner is not one of redlatch's: another library holds the lock, or a SET by hand
+	Resting  bool              // the holder is gone, and its place is kept free until Remaining has passed: a slot, a job's window, a lock with MinHold
+	Detached bool              // [Lease.Detach] handed the lease on, and its client (of Process) has closed: no process holds it until one adopts it
+	Kept     time.Time         // since when, by its clock, the client only keeps the lock (LockOptions.Linger); zero while in use, and for a second after
+	Foreign  bool              // the owner is not redlatch's: another library holds the lock, or a SET by hand made it
 	Labels   map[string]string // [Options].Labels and [WithLabels] of its program: untrusted text, escape control characters
 	Mode     string            // "read" or "write" for a read-write lock
 	Permits  int64             // of a semaphore
@@ -88,18 +89,18 @@ type Waiter struct {
 	Since   time.Time // of the arrival in line, by the server's clock
 
 	// LastSeen is the last sign of life of the client, by the server's clock: its last heartbeat
-	// for this line, or its arrival. A client without a record is taken to have the
+	// for this line, or its arrival. A client without a record is assumed to have the
 	// Options.Heartbeat of the client that looks.
 	LastSeen time.Time
 
 	// Dead says that the client is believed dead, or cut off from Redis: three of its heartbeats
-	// are missing, or it does not listen for grants. A dead waiter is forgotten when it
-	// comes to the head of the line, and keeps no other waiting.
+	// are missing, or it does not listen for grants. A dead waiter is forgotten when it gets to the
+	// head of the line, and keeps no other waiter back.
 	Dead bool
 
-	// Callers is how many goroutines of the client share this place in line, as the client tells at
-	// its heartbeats: 1 before the first, and for all waiters except those of a mutex. Goroutines
-	// that wait behind a lease of their own client are in no line, and are not counted.
+	// Callers is how many goroutines of the client share this place in line, as the client reports
+	// at its heartbeats: 1 before the first, and for all waiters except those of a mutex.
+	// Goroutines that wait behind a lease of their own client are in no line, and are not counted.
 	Callers int
 
 	Labels  map[string]string // as for a [Holder]
@@ -133,7 +134,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 type ListOptions struct {
 	// Pattern is matched against the whole name, without the prefix: * is any text, ? one
 	// character, [a-z] one of these, [^a-z] one of the others, and a backslash escapes the
-	// character behind it. "" is every name.
+	// character after it. "" is every name.
 	Pattern string
 
 	// Progress, if set, is called after every thousandth key, with the number of keys so far that
@@ -143,13 +144,13 @@ type ListOptions struct {
 
 // List visits every name under the prefix that has a holder, a waiter or a count, and every name
 // whose key is no lock, each as [Client.Inspect] has it, in no order. It scans the server's keys in
-// steps, so a name that comes or goes during that may be missed. An error, as that of Inspect, comes
-// last: in a cluster, after all names that it could find out about.
+// steps, so a name that comes or goes during the scan may be missed. An error, as that of Inspect,
+// comes last: in a cluster, after all names that it could find out about.
 //
-// It costs one SCAN for each thousand keys of the server, of any kind, and, many to a batch, two
-// scripts for each name in use and one for each client that it meets. A pattern that is the name of
-// one lock costs no SCAN. Without a prefix it scans twice, and visits only names that Redis
-// remembers a token for or that have waiters, since every key of the server could be a lock.
+// It costs one SCAN for each thousand keys of the server, of any kind. Each name in use costs two
+// scripts and each client that it meets one, many to a batch. A pattern that is the name of one
+// lock costs no SCAN. Without a prefix it scans twice, and visits only names that have waiters or a
+// token that Redis remembers, since every key of the server could be a lock.
 func (c *Client) List(ctx context.Context, o ListOptions) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		err := c.engine.Survey.List(ctx, cmp.Or(o.Pattern, "*"), o.Progress, func(p survey.Picture) bool {
@@ -196,14 +197,14 @@ func (p Process) describe(client string) string {
 	return fmt.Sprintf("%q (pid %d on %q)", p.Program, p.PID, p.Host)
 }
 
-// Deadlocks returns the cycles of waiters under the prefix, over all processes, as they stood twice
-// within half a second. It finds only waiters that called Lock under the context of a lease, 1024
-// of a client at most. A cycle counts only if every holder of each lock in it is one of the waiters
-// that cannot go on: a free permit, a reader that does not wait, a foreign holder, one believed
-// dead and a slot at rest each break it. If a wait has a bound, the cycle ends with it. Within one
-// client Lock refuses most cycles at once: see [ErrDeadlock]. It costs the SCAN of [Client.List],
-// and a few scripts for each client with notes and each name in a cycle. The error is as that of
-// List.
+// Deadlocks returns the cycles of waiters under the prefix, across all processes, as it saw them
+// twice within half a second. It finds only waiters that called Lock under the context of a lease,
+// at most 1024 per client. A cycle counts only if every holder of each lock in it is one of the
+// waiters that cannot go on: a free permit, a reader that does not wait, a foreign holder, a holder
+// believed dead, or a slot at rest breaks it. If a wait has a bound, the cycle ends with it. Within
+// one client Lock refuses most cycles at once: see [ErrDeadlock]. It costs the SCAN of
+// [Client.List], and a few scripts for each client with notes and each name in a cycle. Errors are
+// as for List.
 func (c *Client) Deadlocks(ctx context.Context) ([]Deadlock, error) {
 	cycles, err := c.engine.Survey.Deadlocks(ctx)
 	var all []Deadlock
@@ -236,7 +237,7 @@ type NodeVote struct {
 type NodeState string
 
 // The states of a node. A node that was restarted goes from NodeForgot to NodeRests, NodeRested and
-// NodeVotes; each step is made by the clients that meet it.
+// NodeVotes; the clients that meet it make each step.
 const (
 	NodeVotes  NodeState = "votes"  // it votes
 	NodeNew    NodeState = "new"    // no client has used it for this kind, or it has lost all its data
@@ -261,7 +262,7 @@ func (c *Client) Nodes(ctx context.Context) []NodeInfo {
 	return all
 }
 
-// newNodeVote is the right to vote as a script tells it.
+// newNodeVote returns the right to vote that a script told.
 func newNodeVote(kind string, e script.Epoch) NodeVote {
 	v := NodeVote{Kind: kind, State: NodeNew}
 	switch {
@@ -277,7 +278,7 @@ func newNodeVote(kind string, e script.Epoch) NodeVote {
 	return v
 }
 
-// newLockInfo tells what the engine knows of a lock.
+// newLockInfo returns what the engine knows of a lock.
 func newLockInfo(p survey.Picture) LockInfo {
 	i := LockInfo{
 		Name: p.Name, Key: p.Keys.State(), RedisType: p.RedisType, Size: p.Size, Count: p.Count, Token: p.Token, At: p.At,
@@ -320,7 +321,7 @@ func newWaiter(kind string, w survey.Waiter) Waiter {
 	return n
 }
 
-// detail tells what a holder has, or a waiter wants, of a lock of a kind.
+// detail returns what a holder has, or a waiter wants, of a lock of that kind.
 func detail(kind, text string) (mode string, permits int64, value, entryOf string) {
 	switch kind {
 	case script.RWMutex.Name:
@@ -340,7 +341,7 @@ var modes = map[string]string{"r": "read", "w": "write"}
 
 func newProcess(p presence.Process) Process { return Process{p.Host, p.PID, p.Program} }
 
-// describe names in words the holder of a lock that an acquisition found taken, as it is by now.
+// describe names, in words, the current holder of a lock that an acquisition found taken.
 func (c *Client) describe(ctx context.Context, e *TakenError) string {
 	p, err := c.engine.Survey.LookInside(ctx, e.Kind, e.Name)
 	if err != nil || p.Doubt != nil && len(p.Holders) == 0 {

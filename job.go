@@ -9,15 +9,15 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// Job runs at most once in a window of time, over all processes: the nightly report that ten
-// instances start at midnight. Make it with [Client.Job]; it is safe for concurrent use.
+// Job runs at most once in a window of time, across all processes, such as the nightly report that
+// ten instances start at midnight. Make it with [Client.Job]; it is safe for concurrent use.
 //
 // The window begins with a run, whatever the calendar says: after the run of 12:00:00.1, a window
 // of one hour skips the start at 13:00:00.0. So choose a window well above the difference between
 // the clocks that start runs, such as half of the time between two runs.
 //
-// Every run that began uses its window up, however it ends: its function returned nil or an error
-// or panicked, or its process died. So let the function itself retry what can be retried, while the
+// Every run that began uses up its window, however it ends: its function returns nil or an error or
+// panics, or its process dies. So let the function itself retry what can be retried, while the
 // lease is held. For a job that must be started again after a failure, hold a [Mutex] and note at
 // the resource that the work is done. While the lease of a run is held, no other run begins, even
 // past the end of the window; LockOptions.MaxHold bounds a run that hangs.
@@ -52,9 +52,9 @@ func (j *Job) With(o LockOptions) *Job { return &Job{j.noun.with(o), j.options} 
 // Do runs f, unless another run is under way or the window of the last run is still closed. It
 // reports whether it ran f, and never waits. f gets the lease, and its context, which is done when
 // the lease is lost. If f did not run because of another run, the error is nil. If ctx was done
-// before f could begin, the error is that of ctx, and the window stays open. Otherwise the error is
-// as that of [Mutex.TryLock]. After [ErrUnreachable] the window may stay closed until this client
-// reaches Redis again, or until its end if the process ends first.
+// before f could begin, the error is that of ctx, and the window stays open. Other errors are those
+// of [Mutex.TryLock]. After [ErrUnreachable] the window may stay closed until this client reaches
+// Redis again or, if the process ends first, until the window ends.
 //
 // If f ran, the window stays closed, and the error is that of f. As for [Mutex.Do], it also matches
 // [ErrNotHeld] if the lease was lost before f returned, and [ErrUnreachable] if Redis did not

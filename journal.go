@@ -11,10 +11,11 @@ import (
 	"github.com/redlatch/redlatch/internal/record/journal"
 )
 
-// JournalType says what a [JournalEntry] tells. Programs may count by it: the values do not change.
+// JournalType says what a [JournalEntry] reports. Programs may count by it: the values do not
+// change.
 type JournalType string
 
-// What the journal tells, with the fields that are filled besides ID, At, Name, Kind, Client and
+// What the journal reports, with the fields that are filled besides ID, At, Name, Kind, Client and
 // Process.
 const (
 	JournalLost     JournalType = "lost"     // a lease was lost: Owner, Token, Labels, Reason, Text, Held
@@ -23,17 +24,17 @@ const (
 	JournalAdopted  JournalType = "adopted"  // a detached lease went on in this process: Owner, of the lease before; Token, Labels
 	JournalTimeout  JournalType = "timeout"  // an acquisition ran out of time: Owner, Labels, Text, Waited
 	JournalDeadlock JournalType = "deadlock" // an acquisition that had begun would have waited for itself: Owner, Labels, Text
-	JournalWaited   JournalType = "waited"   // an acquisition was granted after a minute or longer, not in an election: Owner, Token, Labels, Waited
+	JournalWaited   JournalType = "waited"   // an acquisition was granted after a minute or longer, except in an election: Owner, Token, Labels, Waited
 	JournalHeld     JournalType = "held"     // a lease was held for ten minutes or longer, at its next extend or end: Owner, Token, Labels, Held
 	JournalLeader   JournalType = "leader"   // there is a new leader: Owner, Token, Labels, Value
 )
 
 // JournalEntry is one thing that happened to a lock, as its client noted it. Fields that do not
-// apply are zero. All texts are what other programs wrote into Redis: show them as data, control
-// characters escaped.
+// apply are zero. All texts are what other programs wrote into Redis: show them as data, with
+// control characters escaped.
 type JournalEntry struct {
 	ID        string    // of the entry; no other has the same
-	At        time.Time // by the server's clock, as far as the client's tells how long ago it was
+	At        time.Time // by the server's clock at the write, less how long ago it was by the client's
 	Type      JournalType
 	Name      string // of the lock
 	Kind      string // of the lock
@@ -56,7 +57,7 @@ type JournalEntry struct {
 type JournalQuery struct {
 	Pattern string    // for the name of the lock, as in [ListOptions]; "" is every name
 	Since   time.Time // leaves out what was noted before
-	Last    int       // keeps only so many of the newest that match; 0 for all
+	Last    int       // keeps only this many of the newest that match; 0 for all
 	Follow  bool      // goes on with later entries until ctx is done, through outages as well: asks Redis once a second at most
 }
 

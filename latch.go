@@ -39,7 +39,7 @@ func (n *named) Name() string { return n.latch.Name }
 // Key returns the key of the lock in Redis: Options.Prefix and the name.
 func (n *named) Key() string { return n.latch.Keys.State() }
 
-// String returns the kind, the size of what has one, and the name.
+// String returns the kind, the size if it has one, and the name.
 func (n *named) String() string { return describe(&n.latch.Lock) }
 
 // LogValue returns the kind, the name and the size, as a group.
@@ -109,7 +109,7 @@ func keysOf(prefix, name string) (keys.Set, error) {
 	return set, nil
 }
 
-// with is the latch with these options over its own.
+// with returns the latch with these options over its own.
 func (l latch) with(o LockOptions) latch {
 	l.resolve(o.over(l.options))
 	l.invalid = cmp.Or(l.invalid, l.options.check(), l.options.checkFor(l.client.engine.Conn), l.checkLinger(), l.checkNeighbour(), l.withFenceKey())
@@ -124,14 +124,14 @@ func (l *latch) checkLinger() error {
 	return nil
 }
 
-// withParam is the latch with another argument for the kind.
+// withParam returns the latch with another argument for the kind.
 func (l latch) withParam(param string) *latch {
 	l.Param = param
 	return &l
 }
 
-// acquire is Lock and TryLock of every kind. What is refused here, before
-// the attempt begins, tells the hook nothing.
+// acquire is Lock and TryLock of every kind. The hook is told nothing of what is refused here,
+// before the attempt begins.
 func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if err := l.refusal(); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (l *latch) acquireOnce(ctx context.Context, wait bool) (*Lease, error) {
 	return l.acquire(ctx, wait)
 }
 
-// refusal returns why no lease of the latch can be had, nil if one can.
+// refusal returns why no lease on the latch can be acquired, or nil if one can.
 func (l *latch) refusal() error {
 	if l.invalid == nil && l.MinHold > 0 && !l.Kind.Shuts() {
 		return invalid("LockOptions.MinHold of the %s %q: %w: give it None; a job has its window, and a slot its quarantine",
@@ -161,7 +161,8 @@ func (l *latch) refusal() error {
 	return l.invalid
 }
 
-// reenter enters the latch for an owner that this client has inside; nil if Redis has to be asked.
+// reenter enters the latch for an owner that this client has inside. It returns nil if Redis has to
+// be asked.
 func (l *latch) reenter(ctx context.Context, owner string, depth int) *Lease {
 	if l.invalid != nil {
 		return nil
@@ -312,12 +313,12 @@ func (c *Client) refusal(l *lock.Lock, reason string) error {
 		size, _ := strconv.ParseInt(about, 10, 64)
 		return wrongKind(l.Subject, l.Kind.Name, size)
 	case "full":
-		return failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and as many wait already", c.takenFor(l, ErrLineFull, lock.Occupant{}), about))
+		return failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and that many wait already", c.takenFor(l, ErrLineFull, lock.Occupant{}), about))
 	case "depth":
-		return failed("enter", fmt.Errorf("%w: its owner has entered %s times, and may not more often", ErrTooDeep, about))
+		return failed("enter", fmt.Errorf("%w: its owner has entered %s times, which is the limit", ErrTooDeep, about))
 	case "deadlock":
-		return failed("acquire", fmt.Errorf("%w: its caller is inside, and a reader cannot become the writer, since two readers who "+
-			"try would wait for each other for ever; release that lease first, or begin as the writer", ErrDeadlock))
+		return failed("acquire", fmt.Errorf("%w: its caller is inside, and a reader cannot become the writer, since two readers that "+
+			"try would wait for each other forever; release that lease first, or lock for writing first", ErrDeadlock))
 	case "gone":
 		return failed("downgrade", ErrNotHeld)
 	}

@@ -20,11 +20,11 @@ import (
 // maxMulti is how many names a MultiMutex can have.
 const maxMulti = 256
 
-// MultiMutex is several mutexes that are locked together, all or none: both accounts of a transfer.
-// Make it with [Client.MultiMutex]; it is safe for concurrent use. Each name is the same lock as
-// the [Mutex] of that name. The names are locked in the order of the alphabet, so two callers never
-// wait for each other. If all are free, that takes one request; on a quorum, or in a cluster whose
-// names do not share a hash tag, one or two for each name.
+// MultiMutex is several mutexes that are locked together, all or none, such as both accounts of a
+// transfer. Make it with [Client.MultiMutex]; it is safe for concurrent use. Each name is the same
+// lock as the [Mutex] of that name. The names are locked in alphabetical order, so two callers
+// never wait for each other. If all are free, that takes one request; on a quorum, or for names in
+// a cluster that do not share a hash tag, one or two for each name.
 type MultiMutex struct {
 	client  *Client
 	names   []string
@@ -68,18 +68,18 @@ func (m *MultiMutex) With(o LockOptions) *MultiMutex {
 func (m *MultiMutex) Names() []string { return slices.Clone(m.names) }
 
 // Lock acquires all the mutexes. It waits in line for one after the other, as [Mutex.Lock] does,
-// and holds the earlier ones while it waits for the next. LockOptions.MaxWait bounds the whole.
-// MaxHold counts for each name from its own acquisition. With Renew Off, Lock extends the leases
-// that became old while it waited for a later name.
+// and holds the earlier ones while it waits for the next. LockOptions.MaxWait bounds the whole
+// wait. MaxHold counts for each name from its own acquisition. With Renew Off, Lock extends the
+// leases that became old while it waited for a later name.
 //
 // If there is an error, nothing is held: the names that Lock had by then are released at once, as
-// [Lease.Release] does it, so Lock may return later by as much if Redis does not answer. The error
-// is that of the mutex which failed, a [*LostError] if a name was lost while Lock waited for a
-// later one. Under the context of a lease on one of the names, it matches [ErrDeadlock], at once.
+// by [Lease.Release], so Lock may return that much later if Redis does not answer. The error is
+// that of the mutex that failed, a [*LostError] if a name was lost while Lock waited for a later
+// one. Under the context of a lease on one of the names, it matches [ErrDeadlock], at once.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, true) }
 
 // TryLock acquires all the mutexes if each is free and no waiter is in line for any. It never
-// waits: otherwise the error matches [ErrTaken], and nothing is held. All else is as for
+// waits: otherwise the error matches [ErrTaken], and nothing is held. Everything else is as in
 // [MultiMutex.Lock].
 func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, false) }
 
@@ -140,14 +140,14 @@ func newMultiLease(ctx context.Context, c *Client, leases []*lease.Lease) *Multi
 		stack := callers()
 		for i, one := range leases {
 			c.engine.Keeper.NoteCallers(one, stack)
-			runtime.AddCleanup(l.leases[i], (*lease.Lease).TellForgotten, one)
+			runtime.AddCleanup(l.leases[i], (*lease.Lease).NoteForgotten, one)
 		}
 	}
 	return l
 }
 
 // Context returns a context that is done when the lease is released, when one of the names is lost,
-// or when the context that was given to Lock is done. Its cause and its Err are as those of
+// or when the context given to Lock is done. Its cause and its Err are like those of
 // [Lease.Context].
 func (l *MultiLease) Context() context.Context { return &l.ctx }
 
@@ -180,8 +180,8 @@ func (l *MultiLease) Err() error {
 	return nil
 }
 
-// Extend gives all the names their full TTL again, as [Lease.Extend] does for one; the requests
-// leave together. It returns when all names are extended or have failed. The error joins those of
+// Extend gives all the names their full TTL again, as [Lease.Extend] does for one; the requests are
+// sent together. It returns when all names are extended or have failed. The error joins those of
 // the names that failed; the other names are extended all the same. If a name is no longer held,
 // the error matches [ErrNotHeld], and the lease as a whole is lost.
 func (l *MultiLease) Extend(ctx context.Context) error {
@@ -198,8 +198,8 @@ func (l *MultiLease) cores() []*lease.Lease {
 	return cores
 }
 
-// Leases returns the lease on each name, in the order of [MultiMutex.Names]. Each has a deadline of
-// its own, and [Lease.Ensure] and [Lease.ExtendTo].
+// Leases returns the lease on each name, in the order of [MultiMutex.Names]. Each has its own
+// deadline; [Lease.Ensure] and [Lease.ExtendTo] work on each.
 func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
 
 // Release releases all the names at once, as [Lease.Release] does. The error joins those of the

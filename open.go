@@ -17,16 +17,16 @@ import (
 // has answered, or ctx is done.
 //
 //	redis://user:password@localhost:6379/0
-//	rediss://...                                          with TLS, and so below; see Options.TLS
+//	rediss://...                                          with TLS, likewise below; see Options.TLS
 //	unix:///run/redis.sock?db=0
 //	redis+sentinel://host1,host2,host3/master-name/0      the master that Sentinel names; rediss+sentinel://
 //	redis+cluster://host1,host2                           a cluster, by some of its nodes; rediss+cluster://
 //
-// Parameters may follow a question mark: dial_timeout and write_timeout; with TLS the PEM files ca,
-// cert and key, and server_name; with Sentinel, sentinel_username and sentinel_password. The error
-// matches [ErrInvalid] if the URL or an option makes no sense, and [ErrUnreachable] if the server
-// cannot be reached, even before the deadline of ctx; it is the server's own if it refused the user
-// or the password. No error shows the password.
+// Parameters may follow a question mark: dial_timeout and write_timeout (such as 5s); with TLS the
+// PEM files ca, cert and key, and server_name; with Sentinel, sentinel_username and
+// sentinel_password. The error matches [ErrInvalid] if the URL or an option makes no sense, and
+// [ErrUnreachable] if the server cannot be reached, even before the deadline of ctx. If the server
+// refused the user or the password, it is the server's own error. No error shows the password.
 func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -46,7 +46,7 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 // dialing returns what the options say about connecting.
 func (o Options) dialing() dial.Options { return dial.Options{TLS: o.TLS, Timeout: o.RequestTimeout} }
 
-// wrap returns the connection to use for one that was opened.
+// wrap returns the connection to use in place of c, which was opened.
 func (o Options) wrap(c conn.Conn) conn.Conn {
 	if o.WrapConn == nil {
 		return c
@@ -91,27 +91,27 @@ const (
 
 // OpenQuorum connects to independent Redis servers, at least three, and returns a client whose
 // locks are held by a majority of them (Redlock): so a lock survives the loss of the others and
-// their data. The URLs are those of [Open], each of another server; the servers must not replicate
-// each other. An odd number is best: four survive the loss of one, like three. It returns when a
-// majority has answered, or ctx is done. Errors are as those of Open: [ErrUnreachable] if most
-// nodes cannot be reached.
+// their data. The URLs are as for [Open], each of a different server; the servers must not
+// replicate each other. An odd number is best: four survive the loss of one, as three do.
+// OpenQuorum returns when a majority has answered, or ctx is done. Errors are as for Open:
+// [ErrUnreachable] if no majority can be reached.
 //
 // [Mutex], [MultiMutex], [Election], [Job] and [SlotPool] work as on one server, with fencing
 // tokens that only grow. The other kinds are refused with an error that matches [ErrInvalid] and
 // [errors.ErrUnsupported]. An acquisition takes one or two round trips, to all nodes at once; a
-// waiter is told when to try, and is usually, not always, served in turn.
+// waiter is told when to try, and is usually, but not always, served in turn.
 //
-// [ErrTaken] says that a majority of the nodes voted, and not for the caller: another owner has a
-// majority, or attempts tie; TryLock retries a tie for Options.RequestTimeout. ErrUnreachable says
-// that no majority voted, even if every node that did vote refused: no client can then tell a
+// [ErrTaken] says that a majority of the nodes voted, but not for the caller: another owner has a
+// majority, or attempts are tied. TryLock retries a tie for Options.RequestTimeout. ErrUnreachable
+// says that no majority voted, even if every node that did vote refused: no client can then tell a
 // holder from an attempt that is about to fail. A wait that runs out of time returns the error of
 // its context and that of the last complete round. The text of each error says how every node
 // stood, and why.
 //
-// A node that was restarted, or whose data was deleted, votes again when it has rested for the
-// longest TTL ever used for that kind of lock (with the quarantine of a slot, or the window of a
+// A node that was restarted, or whose data was deleted, votes again once it has rested for the
+// longest TTL ever used for that kind of lock (plus the quarantine of a slot, or the window of a
 // job), and a client has told it the tokens of the others, as every client does. All nodes must be
-// there when a quorum is used for the first time. [docs/protocol.md] has the algorithm.
+// up when a quorum is used for the first time. [docs/protocol.md] has the algorithm.
 //
 // [docs/protocol.md]: https://github.com/redlatch/redlatch/blob/main/docs/protocol.md#quorum
 func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) {
@@ -149,7 +149,7 @@ func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		return nil, invalid("a quorum of %d nodes: give %d or fewer", len(nodes), maxNodes)
 	}
 	if len(nodes) < minNodes {
-		return nil, invalid("a quorum of %d nodes: give %d or more, of which most must be up", len(nodes), minNodes)
+		return nil, invalid("a quorum of %d nodes: give %d or more, a majority must be up", len(nodes), minNodes)
 	}
 	var addrs []string
 	for i, node := range nodes {
@@ -161,7 +161,7 @@ func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
 			return nil, invalid("a node of the quorum is the cluster %s: a node is one server", t.Addr)
 		}
 		if slices.Contains(addrs, t.Addr) {
-			return nil, invalid("%s is twice among the nodes of the quorum: each needs a server of its own", t.Addr)
+			return nil, invalid("%s is in the quorum twice: each needs a server of its own", t.Addr)
 		}
 		addrs = append(addrs, t.Addr)
 	}

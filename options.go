@@ -31,43 +31,43 @@ type Options struct {
 
 	// Heartbeat is how often a client says that it is alive and repairs what was lost, for each
 	// name that its goroutines wait for, give or take a tenth: every third of the TTL if that is
-	// less, and more often while it cannot listen. Of a quorum or countdown each waiter does so,
-	// whatever the TTL. A lost message costs a waiter that long. 50ms to 1m. Default 5s.
+	// less, and more often while it cannot listen. On a quorum, or for a countdown, each waiter
+	// does so, whatever the TTL. A lost message costs a waiter that long. 50ms to 1m. Default 5s.
 	Heartbeat time.Duration
 
-	// RequestTimeout is how long one request is sent again, twice or so, to a server that fails or
-	// does not answer, before the call returns [ErrUnreachable], a third later at most. A few calls
-	// take several requests. [Client.List] and [Client.Deadlocks] scan for as long as their context
-	// and the connection allow. At least 10ms; keep it above three round trips. Default 3s.
+	// RequestTimeout is how long one request is resent, about twice, to a server that fails or does
+	// not answer. The call then returns [ErrUnreachable], at most a third later. A few calls take
+	// several requests. [Client.List] and [Client.Deadlocks] scan for as long as their context and
+	// the connection allow. At least 10ms; keep it above three round trips. Default 3s.
 	//
 	// One request gets a third of it. One that extends a lease gets half of what is left of the
-	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease whose
-	// TTL is 200ms or more. With a RequestTimeout of 1s or more, a connection of [Open] or
-	// [OpenQuorum] that dies in silence is given up a third of that after the first request without
-	// an answer, and the resend uses a new one. One that only listens is found dead within twice
-	// RequestTimeout, 3s at least and 12s at most. For those of [New] see the adapter.
+	// lease if that is shorter, but no less than about 100ms. So one lost reply costs no lease
+	// whose TTL is 200ms or more. With a RequestTimeout of 1s or more, a connection of [Open] or
+	// [OpenQuorum] that dies silently is given up a third of RequestTimeout after the first
+	// unanswered request, and the resend uses a new one. One that only listens is found dead within
+	// twice RequestTimeout, 3s at least and 12s at most. For those of [New], see the adapter.
 	RequestTimeout time.Duration
 
-	// FenceTTL is how long a name that is not acquired is remembered for its fencing tokens. 1h to
-	// 366 days. Default 7 days. A remembered name takes Redis about 135 bytes, and [Client.List] a
-	// step of SCAN for each thousand. A forgotten one begins again at the server's time in
-	// microseconds, which is larger than the tokens before.
+	// FenceTTL is how long Redis remembers the last fencing token of a name that is not acquired.
+	// 1h to 366 days. Default 7 days. Each remembered name takes about 135 bytes in Redis, and each
+	// thousand of them a step of SCAN in [Client.List]. A forgotten name begins again at the
+	// server's time in microseconds, which is larger than the earlier tokens.
 	FenceTTL time.Duration
 
 	// Hook is called for every [Event] after it has happened, on the goroutine on which it
-	// happened. It must not block, so it must not call what sends requests, nor [Client.Close].
-	// That goroutine is
+	// happened. It must not block, so it must not call anything that sends requests, or
+	// [Client.Close]. That goroutine is
 	//
-	//   - the caller's for what a call does, or one for each name of a [MultiLease], and the caller's
-	//     for a loss that a look at the lease finds, such as Held, or Err of its context;
-	//   - the client's own for what the watchdog does. A hook that blocks at a loss there stops the
-	//     renewals of all leases of the client, until they are lost;
-	//   - that of the subscription for a lease that was taken by force. A hook that blocks there
-	//     keeps grants from all that wait.
+	//   - the caller's for what a call does (one for each name of a [MultiLease]), and for a loss
+	//     that a look at the lease finds, such as Held, or Err of its context;
+	//   - the client's own for what the watchdog does. A hook that blocks there at a loss stops the
+	//     renewal of all leases of the client, until they are lost;
+	//   - the subscription's for a lease that was taken by force. A hook that blocks there keeps
+	//     grants from all waiters.
 	//
-	// A hook that panics leaves no lock behind: an acquisition whose grant it does not survive is
-	// given back. On a goroutine of the client the panic ends the process. [JoinHooks] makes one
-	// hook of several. Default none.
+	// A hook that panics leaves no lock behind: if it panics at a grant, the lock is given back. On
+	// a goroutine of the client the panic ends the process. [JoinHooks] combines several hooks into
+	// one. Default none.
 	Hook func(context.Context, Event)
 
 	// TraceLeases finds leases that no code releases: the hook is told [EventForgotten] when the
@@ -88,25 +88,25 @@ type Options struct {
 	TLS     *tls.Config       // for rediss:// URLs: root and client certificates; default the system's roots
 }
 
-// NoPrefix is for [Options].Prefix: a mutex then sits at the bare name, like those of redsync and
-// bsm/redislock, and they exclude each other. No key can have this text.
+// NoPrefix, given as [Options].Prefix, makes the key of a mutex its bare name, as with redsync and
+// bsm/redislock, so that they exclude each other. No key can have this text.
 const NoPrefix = "\x00"
 
-// JournalOptions say how a client notes in Redis what happened to its locks that an operator may
-// ask about later: see [JournalType]. [Client.Journal] and `redlatch log` read it.
+// JournalOptions say how a client notes in Redis what happened to its locks, for operators to read
+// later: see [JournalType]. [Client.Journal] and `redlatch log` read it.
 //
 // A plain acquisition is never noted, so while nothing goes wrong the journal costs no request. An
-// entry takes about 400 bytes; those of a tenth of a second share a command, in the background. A
-// client notes every loss and all that it takes by force, and of each other type ten entries a
-// minute. While Redis does not take them, 256 wait, and the next entry that is written tells how
-// many were dropped. All clients with the same Options.Prefix write one stream, {prefix +
-// "journal"}:log, which keeps 10,000 entries, some 4 MB, for a week. On a quorum each node has a
-// copy, and a reader puts them together.
+// entry takes about 400 bytes; entries of one tenth of a second share a command, in the background.
+// A client notes every loss and every lock that it takes by force, and of each other type ten
+// entries a minute. While Redis does not accept entries, 256 wait, and the next entry that is
+// written tells how many were dropped. All clients with the same Options.Prefix write one stream,
+// {prefix + "journal"}:log, which keeps 10,000 entries, some 4 MB, for a week. On a quorum each
+// node has a copy, and a reader merges them.
 type JournalOptions struct {
 	Off bool // the client writes nothing; any client can read; default false
 
-	// Trouble, if set, is called when Redis does not take the entries, such as for want of the
-	// right to XADD: once, and again only after it has taken some. It is called on a goroutine of
+	// Trouble, if set, is called when Redis does not accept the entries, such as when the user may
+	// not XADD: once, and again only after Redis has accepted some. It is called on a goroutine of
 	// the client, and must not block. Default none.
 	Trouble func(error)
 }
@@ -125,34 +125,34 @@ const (
 const None = -1
 
 // LockOptions say how a lock is held and how it is waited for. A zero field takes the default: in
-// With that of the client, in Options.Lock that named here. [None], [On] and [Off] override it.
+// With the client's, in Options.Lock the one named here. [None], [On] and [Off] override it.
 type LockOptions struct {
 	// TTL is how long the lock outlives a holder that crashed. 100ms to 24h. Default 30s.
 	TTL time.Duration
 
 	// Renew is whether the watchdog extends the lease until it is released. If it is [Off], the
-	// lease ends TTL after it was acquired unless the program calls [Lease.Extend]. Nothing else
-	// asks Redis about it, so if Redis loses its data, the lease is believed held until Extend,
-	// Release or its deadline. Default On.
+	// lease ends a TTL after it was acquired, unless the program calls [Lease.Extend]. Nothing else
+	// asks Redis about the lease, so if Redis loses its data, the client believes it held until
+	// Extend, Release or the deadline. Default On.
 	Renew Switch
 
-	// MaxHold is the age at which a lease is no longer extended, so that work that hangs loses its
-	// lock within another TTL. Default no bound.
+	// MaxHold is the age at which the client stops extending a lease, so that work that hangs loses
+	// its lock within another TTL. Default no bound.
 	MaxHold time.Duration
 
-	// MinHold is how long, at least, the lock stays closed after its acquisition, by the server's
+	// MinHold is the least time that the lock stays closed after its acquisition, by the server's
 	// clock: an earlier release lets no other in. So work begins at most once in that time, or n
 	// times with one permit each of a semaphore of n. 1ms to 24h. Default none. Not on a quorum,
 	// nor for a [SlotPool] or a [Job]. Each goroutine has its own place in line.
 	//
 	//   - Only a release keeps the lock closed. After a crash or a loss it opens when the lease
 	//     ends, perhaps before MinHold has passed; [Client.ForceRelease] opens it at once.
-	//   - A [ReentrantMutex] counts from its first entry, and shuts out its own last owner, too.
-	//   - The MinHold of a reader keeps writers out of an [RWMutex], that of a writer all others.
+	//   - A [ReentrantMutex] counts from its first entry, and also shuts out its own last owner.
+	//   - The MinHold of a reader keeps writers out of an [RWMutex]; that of a writer, all others.
 	//   - A [MultiMutex] that does not get all of its names leaves none of them closed.
 	MinHold time.Duration
 
-	// Linger is for how long the client keeps a [Mutex] or an [RWMutex] at most after Release, for
+	// Linger is how long, at most, the client keeps a [Mutex] or an [RWMutex] after Release, for
 	// its own next acquisition in the same mode, which then sends nothing and takes about a
 	// microsecond. It is for locks that one process takes again and again and that others seldom
 	// want. 1ms to a third of TTL, as a lock that is only kept is not extended; with Renew set to
@@ -160,49 +160,50 @@ type LockOptions struct {
 	// Not on a quorum, nor with StrictOrder, MinHold, Replicas, Announce or Yield.
 	//
 	//   - Contexts, events and tokens are as without Linger. Tokens of readers are in no order.
-	//   - An [RWMutex] that is kept for reading lets other readers in, and a writer when all
+	//   - An [RWMutex] that is kept for reading lets other readers in. A writer gets in when all
 	//     clients have given it back.
 	//   - A client that waits asks for the lock, and gets it at once or with the next release: a
 	//     round trip later than without Linger, or two for an [RWMutex]. If the message is lost, it
 	//     waits until its next heartbeat, or until Linger has passed.
 	//   - A try of another client asks, too. It fails with [ErrTaken] if the lock is in use, or if
-	//     the client that keeps it does not answer within 100ms or six round trips, and within a
-	//     third of Options.RequestTimeout.
+	//     the client that keeps it does not answer within 100ms or six round trips, whichever is
+	//     longer, and within a third of Options.RequestTimeout.
 	//   - A process that dies while it keeps a lock costs the others as much as a dead holder.
-	//   - A client keeps nothing once its subscription is lost, it hears of a force, or it is closed.
-	//     If another client asks before three acquisitions have used what was kept, the next ones
-	//     are not kept, up to 64 in a row. A client finds out late that a lock is gone from Redis:
-	//     see "Tokens" in docs/guarantees.md.
+	//   - A client no longer keeps a lock once its subscription is lost, it hears that the lock was
+	//     forced, or it is closed. If another client asks before three acquisitions have used a
+	//     kept lock, the next ones are not kept, up to 64 in a row. A client finds out late that a
+	//     lock is gone from Redis: see "Tokens" in docs/guarantees.md.
 	//   - Other libraries and clients with another Options.Prefix cannot ask, and wait until Linger
 	//     has passed. Until then another kind of lock of that name is refused.
 	//   - [Holder].Kept is set once the lock has been kept, and not in use, for a second.
 	Linger time.Duration
 
 	// Replicas is how many replicas must acknowledge an acquisition (WAIT). If fewer do within a
-	// third of Options.RequestTimeout, it is given back and the error matches [ErrNotReplicated].
-	// It costs another round trip, and if Redis does not answer that, another RequestTimeout for a
-	// waiter. A try of one name ends within 4/3 of RequestTimeout. Replicas make the loss of a lock
-	// in a failover less likely, not impossible: another replica may be promoted. Default 0.
+	// third of Options.RequestTimeout, the lock is given back and the error matches
+	// [ErrNotReplicated]. Replicas cost another round trip, and if Redis does not answer that,
+	// another RequestTimeout for a waiter. A try of one name ends within 4/3 of RequestTimeout.
+	// Replicas make the loss of a lock in a failover less likely, not impossible: another replica
+	// may be promoted. Default 0.
 	Replicas int
 
-	// MaxWait bounds the time that Lock waits in line. A deadline of Lock's context bounds the
-	// work, too, since that is the parent of the lease's context. Default no bound.
+	// MaxWait bounds the time that Lock waits in line. A deadline on Lock's context also bounds the
+	// work, since that context is the parent of the lease's. Default no bound.
 	MaxWait time.Duration
 
-	// MaxWaiters bounds the line. If so many waiters are in line already, in all processes and
-	// whatever their own bound is, an acquisition that would have to wait is refused at once, with
-	// an error that matches [ErrLineFull]. Redis decides, so two callers never both get the last
+	// MaxWaiters bounds the line. If this many waiters are in line already, in all processes and
+	// whatever their own bounds, an acquisition that would have to wait is refused at once, with an
+	// error that matches [ErrLineFull]. Redis decides, so two callers never both get the last
 	// place. 1 to 1000. Default no bound. Not on a quorum.
 	//
 	//   - Waiters of a dead client do not count. A waiter that gives up counts until Redis is told.
 	//   - Each goroutine has its own place in line. Goroutines without a bound that share a place
 	//     in their process count as one.
-	//   - A waiter keeps its place: if Redis loses the line, it is restored whatever the bound.
+	//   - A waiter keeps its place whatever the bound, even if Redis loses the line.
 	MaxWaiters int
 
 	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all
-	// processes. By default those of one [Client] share one place, and its turn serves all that
-	// wait when it begins, 128 at most: faster within a process, and fair between processes, but
+	// processes. By default those of one [Client] share one place, whose turn serves all that wait
+	// when it begins, 128 at most. That is faster within a process, and fair between processes, but
 	// not first come, first served among all goroutines. Goroutines whose TTL, MaxHold, Renew,
 	// Replicas or Announce differ stand in line by themselves. Default Off.
 	StrictOrder Switch
@@ -214,18 +215,18 @@ type LockOptions struct {
 	//
 	//   - A hand-over, in line or to a goroutine of the same [Client], publishes nothing. Nor does
 	//     a lease that expires, in any library. ForceOptions has an Announce of its own.
-	//   - The first in line listens on the channel while the holder is of the other library, and
-	//     tries at once when told, on 64 channels per client. It also asks ten times a second.
-	//   - The user needs the right to publish there, and to listen (ACL: &channel). Without it,
-	//     waiters of the other library are not told, and the release is valid all the same.
+	//   - While the holder is of the other library, the first in line listens on the channel (64
+	//     per client at most), and tries at once when told. It also asks ten times a second.
+	//   - The Redis user needs the right to publish there, and to listen (ACL: &channel). Without
+	//     it, waiters of the other library are not told, and the release is valid all the same.
 	Announce Announce
 
 	// Yield bounds how long waiters of redlatch keep those of other libraries out. Default none:
-	// they get in when the line is empty. It is for a [Mutex] or [ReentrantMutex]; not on a quorum,
-	// or with MinHold. Each goroutine has its own place in line.
+	// those get in when the line is empty. It is for a [Mutex] or [ReentrantMutex]; not on a
+	// quorum, or with MinHold. Each goroutine has its own place in line.
 	//
-	//   - As a default of the client it is for its mutexes and reentrant mutexes alone, those of a
-	//     [MultiMutex] included. With of another lock refuses it.
+	//   - As a default of the client, it applies only to mutexes and reentrant mutexes, including
+	//     those of a [MultiMutex]. With of another kind refuses it.
 	//   - While the lock is left free, all waiters in line wait, whatever their own options are, a
 	//     try finds the lock taken, and MaxWaiters counts one waiter more.
 	Yield Yield
@@ -234,7 +235,7 @@ type LockOptions struct {
 	// and those of redlatch are in one order. It must be in the hash slot of the lock. It is for a
 	// [ReentrantMutex] that the library shares; see package compat. All programs of redlatch that
 	// lock the name must give the same key. Default a key of redlatch. redlatch leaves the expiry
-	// of the key as it is, and makes one without expiry for a name that has none, as RFencedLock
+	// of the key as it is, and creates the key without an expiry if there is none, as RFencedLock
 	// does. [Client.Inspect] does not read it and shows no tokens.
 	FenceKey string
 }
@@ -247,13 +248,13 @@ type Announce struct {
 	Sharded bool   // its channels are sharded, in a cluster from Redis 7.0 on: Channel must be in the slot of the lock; no difference on one server
 }
 
-// Yield is a bound on how long waiters of redlatch keep those of other libraries out, which stand
-// in no line and find the lock taken for as long as the line has waiters.
+// Yield bounds how long waiters of redlatch keep those of other libraries out. Those stand in no
+// line, and find the lock taken for as long as the line has waiters.
 type Yield struct {
 	Every int // after how many releases with waiters in line the lock is left free once; 1 to 1,000,000; default 0: never
 
 	// For is how long the lock is then left free: as long as the others pause between two tries, or
-	// a little longer. 1ms to 10s. Default 250ms, as the slowest of the common libraries.
+	// a little longer. 1ms to 10s. Default 250ms, the pause of the slowest common library.
 	For time.Duration
 }
 
@@ -270,7 +271,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	if o.Lock.Announce != (Announce{}) || o.Lock.FenceKey != "" {
-		return o, invalid("Options.Lock has Announce or FenceKey, which are those of one lock: give them to With")
+		return o, invalid("Options.Lock has Announce or FenceKey, which are for one lock: pass them to With")
 	}
 	o.Lock = o.Lock.over(LockOptions{TTL: 30 * time.Second, Renew: On, StrictOrder: Off})
 	if err := o.Lock.check(); err != nil {
@@ -323,9 +324,9 @@ func unlessNone[T time.Duration | int](v, base T) T {
 	return v
 }
 
-// terms returns the options by which a lease is held. How long a goroutine waited is no term, and
-// StrictOrder, MaxWaiters, MinHold and Yield are set for none that take leases over, nor is
-// FenceKey. Goroutines whose Announce differs have queues of their own.
+// terms returns the options that a lease is held under. MaxWait and MaxWaiters only bound the wait.
+// StrictOrder, MinHold, Yield and FenceKey are not set for goroutines that take over leases.
+// Goroutines whose Announce differs have queues of their own.
 func (o LockOptions) terms() lock.Terms {
 	return lock.Terms{TTL: o.TTL, MaxHold: o.MaxHold, Replicas: int32(min(o.Replicas, math.MaxInt32)), Renews: o.Renew == On}
 }
@@ -397,14 +398,14 @@ func (o LockOptions) checkFor(c conn.Conn) error {
 	case several && o.Linger > 0:
 		return invalid("LockOptions.Linger on a quorum: %w: no majority can be asked for a lock that is only kept", errors.ErrUnsupported)
 	case several && o.MinHold > 0:
-		return invalid("LockOptions.MinHold on a quorum: %w: its tokens are counted, and tell no time", errors.ErrUnsupported)
+		return invalid("LockOptions.MinHold on a quorum: %w: its tokens are counted, and are not times", errors.ErrUnsupported)
 	case !replicated && o.Replicas > 0:
 		return invalid("LockOptions.Replicas over %T: %w: it does not implement conn.Replicated", c, errors.ErrUnsupported)
 	}
 	return nil
 }
 
-// within is d, or its default if it is zero, or an error if it is out of bounds.
+// within returns d, or its default if d is zero, or an error if d is out of bounds.
 func within(option string, d, def, low, high time.Duration) (time.Duration, error) {
 	if d == 0 && def != 0 {
 		return def, nil
@@ -425,7 +426,7 @@ const (
 // checkLabels returns the error of labels that cannot be used.
 func checkLabels(what string, labels map[string]string) error {
 	if n := len(labels); n > maxLabels {
-		return invalid("%s are %d: give %d at most", what, n, maxLabels)
+		return invalid("%s: there are %d, give at most %d", what, n, maxLabels)
 	}
 	for key, value := range labels {
 		if key == "" || len(key) > maxLabelKey {
@@ -435,7 +436,7 @@ func checkLabels(what string, labels map[string]string) error {
 			return invalid("%s: the key %q: %w", what, key, err)
 		}
 		if len(value) > maxLabelValue {
-			return invalid("%s: the value of %q has %d bytes: give %d at most", what, key, len(value), maxLabelValue)
+			return invalid("%s: the value of %q has %d bytes: give at most %d", what, key, len(value), maxLabelValue)
 		}
 		if !utf8.ValidString(value) {
 			return invalid("%s: the value of %q is not valid UTF-8", what, key)
@@ -463,7 +464,7 @@ func (o LockOptions) checkNeighbours() error {
 	case y.Every < 0 || y.Every > maxYield:
 		return invalid("LockOptions.Yield.Every is %d: give 1 to %d, or 0 to never leave the lock free", y.Every, maxYield)
 	case y.Every == 0 && y.For != 0:
-		return invalid("LockOptions.Yield.For is %v and Every is 0: say after how many releases", y.For)
+		return invalid("LockOptions.Yield.For is %v and Every is 0: set Every", y.For)
 	case y.For != 0 && (y.For < time.Millisecond || y.For > maxYieldFor):
 		return invalid("LockOptions.Yield.For is %v: it must be between 1ms and %v", y.For, maxYieldFor)
 	case o.MinHold > 0 && (a.Channel != "" || y.Every > 0):

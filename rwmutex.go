@@ -7,7 +7,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// RWMutex is a lock that many readers or one writer can hold, over all processes. Make it with
+// RWMutex is a lock that many readers or one writer can hold, across all processes. Make it with
 // [Client.RWMutex]; it is safe for concurrent use. Readers and writers wait in one line, first
 // come, first served, so neither starves. Readers at the head of the line are let in together. Each
 // reader has a lease of its own.
@@ -22,32 +22,33 @@ func (c *Client) RWMutex(name string) *RWMutex {
 	return &RWMutex{newNoun(c, script.RWMutex, name)}
 }
 
-// With returns the same mutex with the options that are not zero in o. Readers and writers that
-// want options of their own use two of them.
+// With returns the same mutex with the options that are not zero in o. If readers and writers need
+// different options, make two of them.
 func (m *RWMutex) With(o LockOptions) *RWMutex { return &RWMutex{m.noun.with(o)} }
 
-// Lock acquires the mutex for writing. It waits in line until all that came before are gone, and
-// returns and fails as [Mutex.Lock] does. Under the context or the owner of a lease on this very
-// mutex, the error matches [ErrDeadlock], at once.
+// Lock acquires the mutex for writing. It waits in line until all earlier readers and writers are
+// gone, and returns and fails as [Mutex.Lock] does. Under the context or the owner of a lease on
+// this mutex, the error matches [ErrDeadlock], at once.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, "w", true)
 }
 
 // TryLock acquires the mutex for writing if it is free and no waiter is in line. It never waits:
-// otherwise the error matches [ErrTaken]. It matches [ErrDeadlock] as that of [RWMutex.Lock] does.
+// otherwise the error matches [ErrTaken]. It matches [ErrDeadlock] where that of [RWMutex.Lock]
+// does.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, "w", false)
 }
 
-// RLock acquires the mutex for reading. It waits in line while a writer is inside or before it, and
-// returns and fails as [Mutex.Lock] does.
+// RLock acquires the mutex for reading. It waits in line while a writer is inside or ahead of it,
+// and returns and fails as [Mutex.Lock] does.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, "r", true)
 }
 
 // TryRLock acquires the mutex for reading if no writer is inside and no waiter is in line. It never
 // waits: otherwise the error matches [ErrTaken]. Under the context or the owner of a lease on this
-// very mutex it always gets in.
+// mutex it always gets in.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, "r", false)
 }
@@ -76,11 +77,11 @@ func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lea
 // is no moment between them in which another writer could be inside. ctx becomes the parent of the
 // new lease's context. When the new lease is returned, the old one is released and its context is
 // done. If there is an error, the lease for writing is as it was. The error matches [ErrNotHeld] if
-// that lease is no longer held, and [ErrInvalid] if it is not for writing this mutex. Otherwise it
-// is as that of [RWMutex.TryRLock].
+// that lease is no longer held, and [ErrInvalid] if it is not for writing this mutex. Other errors
+// are those of [RWMutex.TryRLock].
 func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if !write.core.Lock().Same(&m.latch.Lock) || write.core.Detail() != "w" {
-		return nil, invalid("downgrade %q with a lease that is not one for writing it, but on the %s %q", m.Name(), write.core.Lock().Kind.Name, write.Name())
+		return nil, invalid("downgrade %q: the lease is not for writing it, it is on the %s %q", m.Name(), write.core.Lock().Kind.Name, write.Name())
 	}
 	if err := write.Err(); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ const maxPermits = 1 << 40
 // Semaphore is a lock with n permits, of which each holder takes some. Make it with
 // [Client.Semaphore]; it is safe for concurrent use. A caller that wants more permits than are free
 // waits in line, and later callers wait behind it, so that a large request does not starve. Each
-// lease expires alone, with its permits.
+// lease expires on its own, with its permits.
 type Semaphore struct{ noun }
 
 // Semaphore returns the semaphore of that name with n permits, 1 to 2^40. All programs that use it
@@ -32,19 +32,19 @@ func (c *Client) Semaphore(name string, n int64) *Semaphore {
 func (s *Semaphore) With(o LockOptions) *Semaphore { return &Semaphore{s.noun.with(o)} }
 
 // Acquire takes k permits, all at once. It waits in line, returns and fails as [Mutex.Lock] does.
-// The error of a wait that was cut short also matches [ErrExhausted]. More permits than there are,
-// or less than one, are refused with [ErrInvalid].
+// The error of a wait that was cut short also matches [ErrExhausted]. A k below 1, or above the
+// number of permits, is refused with [ErrInvalid].
 func (s *Semaphore) Acquire(ctx context.Context, k int64) (*Lease, error) {
 	return s.acquire(ctx, k, true)
 }
 
 // TryAcquire takes k permits if they are free and no waiter is in line. Otherwise the error matches
-// [ErrExhausted] and [ErrTaken]; it never waits. All else is as for [Semaphore.Acquire].
+// [ErrExhausted] and [ErrTaken]; it never waits. Everything else is as in [Semaphore.Acquire].
 func (s *Semaphore) TryAcquire(ctx context.Context, k int64) (*Lease, error) {
 	return s.acquire(ctx, k, false)
 }
 
-// TryAcquireAll takes all the permits that are free at this moment, one at least, as
+// TryAcquireAll takes all the permits that are free at this moment, at least one, as
 // [Semaphore.TryAcquire] does. [Lease.Permits] returns how many.
 func (s *Semaphore) TryAcquireAll(ctx context.Context) (*Lease, error) {
 	return s.latch.withParam("0:"+strconv.FormatInt(s.latch.Size, 10)).acquire(ctx, false)
@@ -84,11 +84,11 @@ func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Conte
 }
 
 // Resize changes the number of permits for all programs, and returns the semaphore of that size.
-// Holders keep their permits, also those that are too many now. Waiters go on waiting, unless they
-// want more permits than there will be. As long as there is a holder, programs with the old number
-// are refused from now on. If there is none, Resize changes nothing: the next holder's number
-// counts. So configure all programs with the new number as well. The error matches [ErrInvalid],
-// [ErrWrongKind], [ErrUnreachable] or [ErrClosed].
+// Holders keep their permits, even if they are now too many. Waiters go on waiting, but those that
+// want more permits than there will be get a [*KindError]. As long as there is a holder, programs
+// with the old number are refused from now on. If there is none, Resize changes nothing: the next
+// holder's number counts. So configure all programs with the new number as well. The error matches
+// [ErrInvalid], [ErrWrongKind], [ErrUnreachable] or [ErrClosed].
 func (s *Semaphore) Resize(ctx context.Context, n int64) (*Semaphore, error) {
 	next := s.latch.client.Semaphore(s.latch.Name, n)
 	next.latch.resolve(s.latch.options)

@@ -14,11 +14,11 @@ import (
 // maxSlots is the largest pool.
 const maxSlots = 1 << 20
 
-// SlotPool is n numbered slots, of which each holder has one alone: worker ids, shards, ports. Make
-// it with [Client.SlotPool]; it is safe for concurrent use. The lowest free slot is given first, in
-// one request whatever n is. A slot that was released is free at once. A slot whose holder vanished
-// is given again only after a quarantine, since the holder may still work with the number; see
-// [SlotOptions].
+// SlotPool is n numbered slots, each for one holder at a time, such as worker ids, shards or ports.
+// Make it with [Client.SlotPool]; it is safe for concurrent use. The lowest free slot is given
+// first, in one request whatever n is. A slot that was released is free at once. A slot whose
+// holder vanished is given again only after a quarantine, since the holder may still work with the
+// number; see [SlotOptions].
 type SlotPool struct {
 	noun
 	options SlotOptions
@@ -49,7 +49,7 @@ func (s *Slot) ID() (int, error) {
 	return s.id, nil
 }
 
-// Slot returns the slot that the lease is on, for one that [Client.Adopt] returned. The error
+// Slot returns the slot that the lease is on, for a lease that [Client.Adopt] returned. The error
 // matches [ErrInvalid] if the lease is not on a [SlotPool].
 func (l *Lease) Slot() (*Slot, error) {
 	kind := l.core.Lock().Kind.Name
@@ -90,13 +90,13 @@ func (p *SlotPool) With(o LockOptions) *SlotPool { return &SlotPool{p.noun.with(
 
 // Acquire takes a slot. If none is free, it waits in line, returns and fails as [Mutex.Lock] does.
 // The error of a wait that was cut short also matches [ErrExhausted]. Once the slot's context is
-// done, its number must not be used any more; Acquire gives another.
+// done, its number must no longer be used; Acquire gives another.
 func (p *SlotPool) Acquire(ctx context.Context) (*Slot, error) { return p.acquire(ctx, true) }
 
 // TryAcquire takes a slot if one is free and no waiter is in line. It never waits: otherwise the
-// error matches [ErrExhausted] and [ErrTaken]. On a quorum it takes some 10 to 200 ms to find that
-// no slot is free; where many try at the same moment, a few fail though one is. All else is as for
-// [SlotPool.Acquire].
+// error matches [ErrExhausted] and [ErrTaken]. On a quorum it takes about 10 to 200 ms to find that
+// no slot is free; if many try at the same moment, a few fail though one is free. Everything else
+// is as in [SlotPool.Acquire].
 func (p *SlotPool) TryAcquire(ctx context.Context) (*Slot, error) { return p.acquire(ctx, false) }
 
 // Do runs f while it holds a slot, as [Mutex.Do] does.
@@ -109,9 +109,9 @@ func (p *SlotPool) TryDo(ctx context.Context, f func(ctx context.Context, s *Slo
 	return do(ctx, p.TryAcquire, f)
 }
 
-// Resize changes the number of slots, as [Semaphore.Resize] does that of permits. Holders keep
-// their slots, also those whose numbers are too high now; no more of those are given. A slot in
-// quarantine counts as held.
+// Resize changes the number of slots, as [Semaphore.Resize] does for permits. Holders keep their
+// slots, even if the numbers are now too high; those are not given again. A slot in quarantine
+// counts as held.
 func (p *SlotPool) Resize(ctx context.Context, n int) (*SlotPool, error) {
 	next := p.latch.client.SlotPool(p.latch.Name, n, p.options)
 	next.latch.resolve(p.latch.options)

@@ -13,13 +13,14 @@
 //	client, err := redlatch.Open(ctx, url, redlatch.Options{Prefix: redlatch.NoPrefix})
 //
 // A library that keeps a text under a key with SET NX PX, and tells no waiters, needs nothing of
-// this package: a [redlatch.Mutex] at the same key excludes with it. [docs/compatibility.md] lists
-// the libraries, what each does that another may not expect, and [redlatch.LockOptions].Yield,
-// which lets waiters of other libraries in while redlatch's own stand in line.
+// this package: its locks and a [redlatch.Mutex] at the same key exclude each other.
+// [docs/compatibility.md] lists the libraries, what each does that another may not expect, and
+// [redlatch.LockOptions].Yield, which lets waiters of other libraries in while redlatch's own stand
+// in line.
 //
-// A lock that expires, as after a crash, wakes no waiter of Redisson before the time that it read
-// has passed, of redlatch's locks as well: so give locks that are shared a short TTL, such as 10s.
-// See [Spring] for its waiters.
+// A lock that expires, as after a crash, wakes no waiter of Redisson. Such a waiter asks again only
+// when the TTL that it read has passed, whichever library held the lock: so give shared locks a
+// short TTL, such as 10s. See [Spring] for its waiters.
 //
 // [docs/compatibility.md]: https://github.com/redlatch/redlatch/blob/main/docs/compatibility.md
 package compat
@@ -31,15 +32,16 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// Redisson returns the lock that Redisson's getLock(name) is, an RLock. Each lease is an entry, as
-// each call of lock() is; a goroutine enters again with the context of its lease.
+// Redisson returns the lock that Redisson's getLock(name) returns, an RLock. Each lease is an
+// entry, as each call of lock() is; a goroutine enters again with the context of its lease.
 //
 // A release that leaves the lock free wakes the waiters of Redisson at once, and a waiter of
-// redlatch hears of a release by Redisson. The user needs the channel redisson_lock__channel:*.
+// redlatch hears of a release by Redisson. The Redis user needs the channel
+// redisson_lock__channel:*.
 //
 // name is the whole name, as Redisson's NameMapper makes it if there is one. The error matches
-// [redlatch.ErrInvalid] if the client's prefix is not how it begins. What else makes the lock
-// unusable, such as a quorum, is the error of its first use.
+// [redlatch.ErrInvalid] if the name does not begin with the client's prefix. Anything else that
+// makes the lock unusable, such as a quorum, is the error of its first use.
 func Redisson(c *redlatch.Client, name string) (*redlatch.ReentrantMutex, error) {
 	rest, err := under(c, name)
 	if err != nil {
@@ -50,7 +52,7 @@ func Redisson(c *redlatch.Client, name string) (*redlatch.ReentrantMutex, error)
 	}}), nil
 }
 
-// RedissonFenced returns the lock that Redisson's getFencedLock(name) is, an RFencedLock. Its
+// RedissonFenced returns the lock that Redisson's getFencedLock(name) returns, an RFencedLock. Its
 // leases have tokens of the same counter, so those of both sides are in one order: each is larger
 // than all before it. Redisson takes a token for each entry, redlatch one for all entries of an
 // owner.
@@ -60,7 +62,7 @@ func Redisson(c *redlatch.Client, name string) (*redlatch.ReentrantMutex, error)
 // the next holder may have a smaller token.
 //
 // The counter is Redisson's: redisson_lock_token:{name}, a key without an expiry, and redlatch
-// gives it none. See [redlatch.LockOptions].FenceKey. All else is as for [Redisson].
+// gives it none. See [redlatch.LockOptions].FenceKey. Everything else is as in [Redisson].
 func RedissonFenced(c *redlatch.Client, name string) (*redlatch.ReentrantMutex, error) {
 	m, err := Redisson(c, name)
 	if err != nil {
@@ -70,15 +72,15 @@ func RedissonFenced(c *redlatch.Client, name string) (*redlatch.ReentrantMutex, 
 }
 
 // Spring returns the lock that obtain(lockKey) of a Spring Integration RedisLockRegistry with this
-// registryKey is. A registry of the type PUB_SUB_LOCK is woken by a release of redlatch, and wakes
-// a waiter of redlatch; one of the type SPIN_LOCK asks every 100 ms by default. A waiter of
+// registryKey returns. A registry of the type PUB_SUB_LOCK is woken by a release of redlatch, and
+// wakes a waiter of redlatch; one of the type SPIN_LOCK asks every 100 ms by default. A waiter of
 // PUB_SUB_LOCK that no release wakes, as after a crash, asks again when the expireAfter of its
-// registry has passed, 60 s by default, whatever the TTL of the lock. The user needs the channel
-// registryKey-channel:*.
+// registry has passed, 60 s by default, whatever the TTL of the lock. The Redis user needs the
+// channel registryKey-channel:*.
 //
 // The lock is reentrant within a registry, and not in redlatch. The error matches
-// [redlatch.ErrInvalid] if the client's prefix is not how registryKey and lockKey, joined by a
-// colon, begin. What else makes the lock unusable is the error of its first use.
+// [redlatch.ErrInvalid] if registryKey and lockKey, joined by a colon, do not begin with the
+// client's prefix. Anything else that makes the lock unusable is the error of its first use.
 func Spring(c *redlatch.Client, registryKey, lockKey string) (*redlatch.Mutex, error) {
 	key := registryKey + ":" + lockKey
 	rest, err := under(c, key)
@@ -95,7 +97,7 @@ func under(c *redlatch.Client, key string) (string, error) {
 	prefix := strings.TrimSuffix(c.Mutex("x").Key(), "x")
 	name, ok := strings.CutPrefix(key, prefix)
 	if !ok || name == "" {
-		return "", fmt.Errorf("redlatch: %w: the lock is at the key %q, which does not begin with the client's prefix %q and a name: "+
+		return "", fmt.Errorf("redlatch: %w: the key %q does not begin with the client's prefix %q, followed by a name: "+
 			"open a client with redlatch.NoPrefix as Options.Prefix, or with a prefix that all shared locks begin with", redlatch.ErrInvalid, key, prefix)
 	}
 	return name, nil

@@ -15,12 +15,12 @@ import (
 )
 
 // Conn is what redlatch asks of a Redis client library. All methods are safe for concurrent use.
-// Two more are asked for where the library has them: see [Replicated] and [Sharded]. A Conn that
-// wraps another hides them unless it passes them on, as [Observe] does.
+// [Replicated] and [Sharded] are optional. A Conn that wraps another hides them unless it passes
+// them on, as [Observe] does.
 //
 // An adapter carries requests and answers; it does not interpret them. In particular it need not
-// resend anything: every script of redlatch may run twice and mean one, and redlatch resends by
-// itself. An adapter whose library resends is sound for the same reason.
+// resend anything: every script of redlatch may run twice and counts once, and redlatch resends by
+// itself. For the same reason, the library may resend.
 type Conn interface {
 	// Eval runs the calls in one pipelined batch and returns one result for each, in order. It
 	// returns when every reply is in or ctx is done; calls without a reply then have ctx's error,
@@ -34,13 +34,14 @@ type Conn interface {
 	// it ended, never nil. It calls up once, when the server has confirmed the subscription:
 	// messages published from then on are delivered. It calls message for each of them, in order,
 	// on a goroutine of its own choice; message does not block. A server that stopped answering is
-	// noticed within 15 seconds. Subscribe does not reconnect. What it still calls after it
-	// returned is ignored.
+	// noticed within 15 seconds. Subscribe does not reconnect. Calls of up and message after it has
+	// returned are ignored.
 	Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error
 
 	// Scan calls each for every key that matches the glob-style pattern, in steps that do not block
 	// the server (SCAN), on every master of a cluster. A key may be reported twice. It stops at an
-	// error of each or of ctx. Any other comes last, after the keys of all masters that answer.
+	// error of each or of ctx. Any other error is returned at the end, after the keys of all
+	// masters that answer.
 	Scan(ctx context.Context, pattern string, each func(key string) error) error
 
 	// Target says what this connection leads to, without asking the server.
@@ -54,8 +55,8 @@ type Conn interface {
 // Replicated is a [Conn] that can wait for replicas. Without it, LockOptions.Replicas is refused.
 type Replicated interface {
 	// EvalReplicated runs one call and then waits until n replicas have acknowledged it and all
-	// writes before it (WAIT), over the same connection and for that long at most. It returns how
-	// many have. Fewer than n are no error. All else is as for Eval.
+	// writes before it (WAIT), over the same connection and for wait at most. It returns how many
+	// have. Fewer than n are no error. Everything else is as in Eval.
 	EvalReplicated(ctx context.Context, call Call, n int, wait time.Duration) (Result, int)
 }
 
@@ -74,8 +75,8 @@ type Target struct {
 	Cluster bool   // whether keys are spread over the nodes of a Redis Cluster
 
 	// Pipelined says that calls of Eval by several goroutines go over one connection without
-	// waiting for each other, as they do with rueidis. Otherwise a client sends fewer by
-	// themselves, and more together.
+	// waiting for each other, as they do with rueidis. Otherwise a client sends fewer calls alone,
+	// and more together.
 	Pipelined bool
 
 	// Node returns the address of the node of a cluster that has the slot of a key, or "" if that is
@@ -84,7 +85,7 @@ type Target struct {
 	Node func(key string) string
 
 	// ShardsTogether says that sharded subscriptions of one node share a connection. Otherwise a
-	// client begins 64 of them at most; see [Sharded].
+	// client opens 64 of them at most; see [Sharded].
 	ShardsTogether bool
 }
 
@@ -113,8 +114,8 @@ type Call struct {
 	Keys   []string // all in one hash slot
 	Args   []string
 
-	// Resent says that an earlier request with this call, or one of a bundle, got no usable answer:
-	// for those that count requests. It is not sent.
+	// Resent says that an earlier request with this call, or with a call bundled in it, got no
+	// usable answer. It is for counting requests, and is not sent.
 	Resent bool
 }
 
@@ -133,7 +134,7 @@ type Reply struct {
 }
 
 // ReplyError is an error that the server answered with, as opposed to no answer at all: the command
-// did not run, or a script ended there, which may have done a part.
+// did not run, or a script stopped there and may have done part of its work.
 type ReplyError struct {
 	Text string // as the server sent it: "WRONGTYPE Operation against a key ..."
 }
@@ -141,7 +142,7 @@ type ReplyError struct {
 // Error returns the server's own text.
 func (e *ReplyError) Error() string { return e.Text }
 
-// Code is the first word of the server's text, such as "WRONGTYPE" or "LOADING".
+// Code returns the first word of the server's text, such as "WRONGTYPE" or "LOADING".
 func (e *ReplyError) Code() string {
 	code, _, _ := strings.Cut(e.Text, " ")
 	return code

@@ -19,7 +19,7 @@ type Request struct {
 // RequestResult says how a request ended, in one word. The values do not change.
 type RequestResult string
 
-// The results of a request. Of a request with several calls, the last of these counts that one of
+// The results of a request. A request with several calls has the last of these results that any of
 // them had.
 const (
 	RequestAnswered   RequestResult = "answered"
@@ -33,9 +33,9 @@ func RequestResults() []RequestResult {
 	return []RequestResult{RequestAnswered, RequestRefused, RequestCanceled, RequestUnanswered}
 }
 
-// Observe returns a connection that does what c does, and tells of each request when it has ended,
-// on the goroutine that sent it and with its context. told must not block. Subscribe and Scan are
-// not told. The connection is [Replicated] and [Sharded] if c is.
+// Observe returns a connection that does what c does, and calls told for each request that has
+// ended, on the goroutine that sent it and with its context. told must not block. It is not called
+// for Subscribe and Scan. The connection is [Replicated] and [Sharded] if c is.
 func Observe(c Conn, told func(context.Context, Request)) Conn {
 	o := &observed{Conn: c, told: told, server: c.Target().Addr}
 	replicated, canReplicate := c.(Replicated)
@@ -62,7 +62,8 @@ func Observe(c Conn, told func(context.Context, Request)) Conn {
 	return o
 }
 
-// begun is when times are counted from: it costs less than to read the time of day as well.
+// begun is the time from which others are measured: that costs less than reading the time of day as
+// well.
 var begun = time.Now()
 
 // observed is a connection that tells of its requests.
@@ -84,7 +85,7 @@ func (o *observed) Eval(ctx context.Context, calls ...Call) []Result {
 	return results
 }
 
-// observedReplicated is what a replicated connection can do beside.
+// observedReplicated is what a replicated connection can also do.
 type observedReplicated struct {
 	by   *observed
 	over Replicated

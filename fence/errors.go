@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// What a guard says no with, for errors.Is.
+// The errors of guards, for errors.Is.
 var (
 	// ErrStale says that a write was refused, because its token is older than the newest seen or
 	// its lease was no longer held. The error is also a [*StaleError].

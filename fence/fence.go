@@ -14,7 +14,7 @@
 //	an HTTP service     package fencehttp, around the handler
 //	memory, files       Marks, in the one process that writes
 //
-// All of them say no with a [*StaleError]. Nothing here imports a Redis client, so a service that
+// All of them refuse with a [*StaleError]. Nothing here imports a Redis client, so a service that
 // only checks tokens carries none.
 package fence
 

@@ -33,9 +33,9 @@ type mark struct {
 // Otherwise, or if the token is not positive, it returns a [*StaleError].
 //
 // Check and write must be one step, or the write can come after that of a newer token which passed
-// in between. Hold a mutex of your own around both, or use [Marks.Do], but not both for one name: Check
-// does not wait for the writes of Do. If what is written depends
-// on what is read, check before reading, too.
+// in between. Hold a mutex of your own around both, or use [Marks.Do]. Do not use Check and Do for
+// the same name: Check does not wait for the writes of Do. If what is written depends on what is
+// read, check before reading, too.
 func (m *Marks) Check(name string, token int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,9 +47,9 @@ func (m *Marks) Check(name string, token int64) error {
 // returns. Writes with one token may run together. The first write with a newer token waits until
 // those with older tokens have returned, so an old write never comes after it.
 //
-// So that no write waits for long, the context of write is canceled when a newer token comes, with
-// a [*StaleError] as its cause. If ctx is done while Do waits, write is not called and the error
-// matches that of ctx; the token is remembered all the same.
+// So that no write waits for long, the context of an older write is canceled when a newer token
+// comes, with a [*StaleError] as its cause. If ctx is done while Do waits, write is not called and
+// the error matches that of ctx; the token is remembered all the same.
 func (m *Marks) Do(ctx context.Context, name string, token int64, write func(context.Context) error) error {
 	k, reign, err := m.enter(ctx, name, token)
 	if err != nil {
@@ -100,7 +100,7 @@ func (m *Marks) leave(k *mark, token int64) {
 	}
 }
 
-// raise checks a token and remembers it, with mu held.
+// raise checks a token and remembers it. The caller holds m.mu.
 func (m *Marks) raise(name string, token int64) (*mark, error) {
 	k := m.marks[name]
 	if k == nil {

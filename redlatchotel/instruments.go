@@ -12,8 +12,8 @@ import (
 	"github.com/redlatch/redlatch/internal/base/groups"
 )
 
-// instruments are the metrics. What is counted in whole numbers is kept here and told when it is
-// collected: so it is there before it counts, and costs little.
+// instruments are the metrics. The counters are kept here and reported when they are collected: so
+// they exist before the first count, and cost little.
 type instruments struct {
 	acquire, hold, age, margin, request    metric.Float64Histogram
 	resends                                metric.Int64Counter
@@ -46,10 +46,10 @@ func newInstruments(meter metric.Meter) (i instruments, err error) {
 	i.held = upDown("redlatch.held", "{lease}", "Leases that this process holds.")
 	i.kept = upDown("redlatch.kept", "{lock}", "Locks that this process keeps without a lease, for its next acquisitions.")
 	i.hold = histogram("redlatch.hold.duration", "s", "Time that leases were held, by how they ended.", groups.HoldBounds)
-	i.age = histogram("redlatch.extend.age", "s", "Age of leases that are held, once in each minute of it, when they are extended.", groups.AgeBounds)
-	i.margin = histogram("redlatch.extend.margin.ratio", "1", "Part of the TTL that was left of a lease when the extend was sent that Redis confirmed.", groups.MarginBounds)
+	i.age = histogram("redlatch.extend.age", "s", "Age of held leases at an extend, once per minute of age.", groups.AgeBounds)
+	i.margin = histogram("redlatch.extend.margin.ratio", "1", "Fraction of the TTL that was left when a confirmed extend was sent.", groups.MarginBounds)
 	i.extends = counter("redlatch.extends", "{extend}", "Extends, by whether Redis confirmed them.")
-	i.jeopardy = counter("redlatch.jeopardy", "{lease}", "Leases that came into jeopardy: held, but not extended in time.")
+	i.jeopardy = counter("redlatch.jeopardy", "{lease}", "Leases that went into jeopardy: held, but not extended in time.")
 	i.lost = counter("redlatch.lost", "{lease}", "Leases that were lost, by the reason.")
 	i.stray = counter("redlatch.stray", "{lease}", "Leases that are extended though no code may release them, by how that was found.")
 	i.outages = counter("redlatch.outages", "{outage}", "Outages of Redis that callers in line met, by whether they begin or are over.")
@@ -58,17 +58,17 @@ func newInstruments(meter metric.Meter) (i instruments, err error) {
 	resends, e := meter.Int64Counter("redlatch.request.resends", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that were sent again, since an earlier request got no usable answer."))
 	build, e2 := meter.Int64ObservableGauge("redlatch.build.info",
-		metric.WithDescription("Always 1; the labels tell the version of redlatch and that of Go."))
+		metric.WithDescription("Always 1; the labels show the versions of redlatch and Go."))
 	i.resends, i.build = resends, build
 	return i, errors.Join(err, e, e2)
 }
 
-// observed returns the instruments that are told when they are collected.
+// observed returns the instruments that are reported when they are collected.
 func (i *instruments) observed() []metric.Observable {
 	return []metric.Observable{i.queued, i.extends, i.jeopardy, i.lost, i.stray, i.outages, i.fails, i.acquiring, i.held, i.kept, i.build}
 }
 
-// tell tells the counters of a series.
+// tell reports the counters of a series.
 func (i *instruments) tell(to metric.Observer, s *series) {
 	to.ObserveInt64(i.acquiring, s.acquiring.Load(), s.all)
 	to.ObserveInt64(i.held, s.held.Load(), s.all)

@@ -1,17 +1,17 @@
 // Package redlatchotel tells OpenTelemetry what happens to the locks of redlatch: metrics and
-// traces. It needs the API of OpenTelemetry alone; the program brings the SDK.
+// traces. It needs only the API of OpenTelemetry; the program brings the SDK.
 //
 //	telemetry, err := redlatchotel.New(redlatchotel.Options{})
 //	...
 //	defer telemetry.Close()
 //	client, err := redlatch.Open(ctx, url, redlatch.Options{Hook: telemetry.Hook, WrapConn: telemetry.Conn})
 //
-// The metrics are those of the module redlatchprom, and have the same names and labels behind the
+// The metrics are those of the module redlatchprom, and have the same names and labels through the
 // exporter for Prometheus; [docs/observability.md] lists them. Each acquisition is a span
 // redlatch.acquire, and each lease a span redlatch.hold that is linked to it. Both are children of
 // the span in the context of the acquisition.
 //
-// Names of locks are attributes of spans, and none of metrics: a program can have any number of
+// Names of locks are attributes of spans, but not of metrics: a program can have any number of
 // them.
 //
 // [docs/observability.md]: https://github.com/redlatch/redlatch/blob/main/docs/observability.md
@@ -37,7 +37,7 @@ import (
 // scope is the name of the instrumentation.
 const scope = "github.com/redlatch/redlatch/redlatchotel"
 
-// Options say what is told to which provider. The zero value is right for most programs.
+// Options say what is reported, and to which providers. The zero value is right for most programs.
 type Options struct {
 	// MeterProvider gets the metrics. Default that of package otel. For traces alone, give one of
 	// go.opentelemetry.io/otel/metric/noop.
@@ -47,21 +47,21 @@ type Options struct {
 	// go.opentelemetry.io/otel/trace/noop.
 	TracerProvider trace.TracerProvider
 
-	// Kinds are the kinds of locks whose counters are there, with 0, before the first of them is
-	// acquired: values of [redlatch.Event].Kind. The counters of another kind are there, with 0, from the
-	// first attempt on. Histograms are there from their first value on, in OpenTelemetry. Default
-	// "mutex". With Group, none are there before the first attempt.
+	// Kinds are the kinds of locks whose counters exist, at 0, before the first of them is
+	// acquired: values of [redlatch.Event].Kind. The counters of another kind exist, at 0, from its
+	// first attempt on. In OpenTelemetry, histograms exist from their first value on. Default
+	// "mutex". With Group, no counters exist before the first attempt.
 	Kinds []string
 
-	// Group returns the group of a lock's name, which is the value of the attribute group of metrics
-	// then: such as "invoice" for "invoice:42". It must return the same for the same name each time.
-	// All names whose group is not among the first 100 are counted as "other". It is called for each
+	// Group returns the group of a lock's name, such as "invoice" for "invoice:42". It is the value
+	// of the attribute group of metrics. It must return the same for the same name each time. All
+	// names whose group is not among the first 100 are counted as "other". It is called for each
 	// event, and must not block. Default none, and no such attribute.
 	Group func(name string) string
 }
 
-// Telemetry tells what the hooks and connections of it are told. Several clients can share it. It
-// is safe for concurrent use.
+// Telemetry reports what its hook and connections are told. Several clients can share it. It is
+// safe for concurrent use.
 type Telemetry struct {
 	instruments
 	groups       *groups.Groups[*series]
@@ -69,9 +69,9 @@ type Telemetry struct {
 	registration metric.Registration
 }
 
-// New returns telemetry that tells the providers. Call [Telemetry.Close] at the end, after the
-// clients are closed. The error matches [redlatch.ErrInvalid] if Options.Kinds has one that is not
-// known; else it is that of the MeterProvider.
+// New returns telemetry that reports to the providers. Call [Telemetry.Close] at the end, after the
+// clients are closed. The error matches [redlatch.ErrInvalid] if Options.Kinds has an unknown kind;
+// otherwise it is that of the MeterProvider.
 func New(o Options) (*Telemetry, error) {
 	if o.Kinds == nil {
 		o.Kinds = []string{"mutex"}
@@ -112,10 +112,10 @@ func New(o Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Close stops telling the MeterProvider. It sends nothing, and ends no span.
+// Close stops reporting to the MeterProvider. It sends nothing, and ends no span.
 func (t *Telemetry) Close() error { return t.registration.Unregister() }
 
-// Hook tells an event. It is for [redlatch.Options.Hook]; to have other hooks beside it, use
+// Hook reports an event. It is for [redlatch.Options.Hook]; to add other hooks, use
 // [redlatch.JoinHooks]. It does not block, as long as the SDK does not.
 func (t *Telemetry) Hook(ctx context.Context, e redlatch.Event) {
 	t.count(ctx, t.groups.Series(e.Name, e.Kind, e.Mode), e)

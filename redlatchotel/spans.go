@@ -120,14 +120,14 @@ func (s *spans) note(e redlatch.Event, what string) {
 	span.(trace.Span).AddEvent(what, o...)
 }
 
-// fail says that what the span tells of failed.
+// fail marks a span as failed.
 func fail(span trace.Span, kind string, err error) {
 	span.SetAttributes(attribute.String("error.type", kind))
 	span.SetStatus(codes.Error, strings.ToValidUTF8(err.Error(), "?"))
 }
 
-// text returns an attribute that any exporter takes: one that is no UTF-8 costs a whole scrape, or a
-// whole batch of spans.
+// text returns an attribute that any exporter accepts: one that is not UTF-8 costs a whole scrape,
+// or a whole batch of spans.
 func text(key, value string) attribute.KeyValue {
 	return attribute.String(key, strings.ToValidUTF8(value, "?"))
 }

@@ -73,5 +73,5 @@ func ExampleMetrics_Conn() {
 	nodes := []string{url} // three or more, in earnest
 	_, err = redlatch.OpenQuorum(context.Background(), nodes, redlatch.Options{Hook: metrics.Hook, WrapConn: metrics.Conn})
 	fmt.Println(err)
-	// Output: redlatch: invalid: a quorum of 1 nodes: give 3 or more, of which most must be up
+	// Output: redlatch: invalid: a quorum of 1 nodes: give 3 or more, a majority must be up
 }

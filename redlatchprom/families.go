@@ -10,9 +10,9 @@ import (
 	"github.com/redlatch/redlatch/internal/base/groups"
 )
 
-// A name of a metric is also in redlatchotel/instruments.go, observability/, docs/observability.md,
-// docs/operations.md and docs/glossary.md. Those of the dashboard are in redlatchweb/metrics.go.
-// The numbers come from Metrics.Hook and Metrics.Conn, in redlatchprom.go.
+// The name of a metric is also in redlatchotel/instruments.go, observability/,
+// docs/observability.md, docs/operations.md and docs/glossary.md. Those of the dashboard are in
+// redlatchweb/metrics.go. The numbers come from Metrics.Hook and Metrics.Conn, in redlatchprom.go.
 
 // families are the metrics, each with all of its series.
 type families struct {
@@ -23,7 +23,7 @@ type families struct {
 	acquiring, held, kept                            *prometheus.GaugeVec
 }
 
-// newFamilies returns metrics without series, but for the build.
+// newFamilies returns metrics without series, except for that of the build.
 func newFamilies(grouped bool) families {
 	var f families
 	labels := func(more ...string) []string {
@@ -61,17 +61,17 @@ func newFamilies(grouped bool) families {
 	f.held = gauge("redlatch_held", "Leases that this process holds.", labels())
 	f.kept = gauge("redlatch_kept", "Locks that this process keeps without a lease, for its next acquisitions.", labels())
 	f.hold = histogram("redlatch_hold_duration_seconds", "Time that leases were held, by how they ended.", groups.HoldBounds, labels("end"))
-	f.age = histogram("redlatch_extend_age_seconds", "Age of leases that are held, once in each minute of it, when they are extended.", groups.AgeBounds, labels())
-	f.margin = histogram("redlatch_extend_margin_ratio", "Part of the TTL that was left of a lease when the extend was sent that Redis confirmed.", groups.MarginBounds, labels())
+	f.age = histogram("redlatch_extend_age_seconds", "Age of held leases at an extend, once per minute of age.", groups.AgeBounds, labels())
+	f.margin = histogram("redlatch_extend_margin_ratio", "Fraction of the TTL that was left when a confirmed extend was sent.", groups.MarginBounds, labels())
 	f.extends = counter("redlatch_extends_total", "Extends, by whether Redis confirmed them.", labels("result"))
-	f.jeopardy = counter("redlatch_jeopardy_total", "Leases that came into jeopardy: held, but not extended in time.", labels())
+	f.jeopardy = counter("redlatch_jeopardy_total", "Leases that went into jeopardy: held, but not extended in time.", labels())
 	f.lost = counter("redlatch_lost_total", "Leases that were lost, by the reason.", labels("reason"))
 	f.stray = counter("redlatch_stray_total", "Leases that are extended though no code may release them, by how that was found.", labels("cause"))
 	f.outages = counter("redlatch_outages_total", "Outages of Redis that callers in line met, by whether they begin or are over.", labels("phase"))
 	f.errors = counter("redlatch_release_errors_total", "Releases that Redis did not confirm.", labels())
 	f.request = histogram("redlatch_request_duration_seconds", "Time that requests to Redis took, by server and result.", groups.RequestBounds, []string{"server", "result"})
 	f.resends = counter("redlatch_request_resends_total", "Calls that were sent again, since an earlier request got no usable answer.", []string{"server"})
-	build := gauge("redlatch_build_info", "Always 1; the labels tell the version of redlatch and that of Go.", []string{"version", "goversion"})
+	build := gauge("redlatch_build_info", "Always 1; the labels show the versions of redlatch and Go.", []string{"version", "goversion"})
 	build.WithLabelValues(groups.Version()).Set(1)
 	return f
 }
@@ -88,7 +88,7 @@ type series struct {
 	losses                                                  map[redlatch.LossReason]prometheus.Counter
 }
 
-// of returns the series of a kind and mode in a group, which makes them: they are 0.
+// of creates the series of a kind and mode in a group, at 0, and returns them.
 func (f *families) of(kind, mode string, group *string) *series {
 	labels := func(more ...string) []string {
 		all := []string{kind, mode}

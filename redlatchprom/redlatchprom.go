@@ -9,8 +9,8 @@
 // lists every metric, and the directory observability has alerts and a board for them. The module
 // redlatchotel has the same metrics for OpenTelemetry, and traces.
 //
-// Names of locks are no labels: a program can have any number of them. [Options].Group counts by
-// groups of names, and [Options].Exemplar puts the name, or a trace's id, beside single
+// Names of locks are not labels: a program can have any number of them. [Options].Group counts by
+// groups of names, and [Options].Exemplar attaches the name, or a trace's id, to single
 // measurements.
 //
 // [docs/observability.md]: https://github.com/redlatch/redlatch/blob/main/docs/observability.md
@@ -34,27 +34,27 @@ import (
 
 // Options say what is counted. The zero value is right for most programs.
 type Options struct {
-	// Kinds are the kinds of locks whose series are there, with 0, before the first of them is
-	// acquired: values of [redlatch.Event].Kind. The series of another kind are there, with 0, from the
-	// first attempt on. Each has some 280 series, 230 of which are classic buckets. Default
-	// "mutex". With Group, none are there before the first attempt.
+	// Kinds are the kinds of locks whose series exist, at 0, before the first of them is acquired:
+	// values of [redlatch.Event].Kind. The series of another kind exist, at 0, from its first
+	// attempt on. Each kind has about 280 series, 230 of which are classic buckets. Default
+	// "mutex". With Group, no series exist before the first attempt.
 	Kinds []string
 
-	// Group returns the group of a lock's name, which is the value of the label group then: such as
-	// "invoice" for "invoice:42". It must return the same for the same name each time. All names
-	// whose group is not among the first 100 are counted as "other". It is called for each event,
-	// and must not block. Default none, and no such label.
+	// Group returns the group of a lock's name, such as "invoice" for "invoice:42". It is the value
+	// of the label group. It must return the same for the same name each time. All names whose
+	// group is not among the first 100 are counted as "other". It is called for each event, and
+	// must not block. Default none, and no such label.
 	Group func(name string) string
 
-	// Exemplar returns the labels of an exemplar for the duration that the event tells: of an
+	// Exemplar returns the labels of an exemplar for the duration that the event reports: of an
 	// acquisition (granted, failed) or of a lease (released, lost, detached). Nil stands for none.
-	// One with names that are no names of labels, with text that is no UTF-8, or with more than 128
+	// An exemplar with invalid label names, with text that is not UTF-8, or with more than 128
 	// characters in all is left out. Default none.
 	Exemplar func(ctx context.Context, e redlatch.Event) prometheus.Labels
 }
 
-// Metrics is a [prometheus.Collector] of what the hooks and connections of it are told. Several
-// clients can share it. It is safe for concurrent use.
+// Metrics is a [prometheus.Collector] of what its hook and connections are told. Several clients
+// can share it. It is safe for concurrent use.
 type Metrics struct {
 	exemplar func(context.Context, redlatch.Event) prometheus.Labels
 	groups   *groups.Groups[*series]
@@ -62,7 +62,7 @@ type Metrics struct {
 }
 
 // New returns metrics that are not registered yet. The error matches [redlatch.ErrInvalid] if
-// Options.Kinds has one that is not known.
+// Options.Kinds has an unknown kind.
 func New(o Options) (*Metrics, error) {
 	if o.Kinds == nil {
 		o.Kinds = []string{"mutex"}
@@ -79,7 +79,7 @@ func New(o Options) (*Metrics, error) {
 	return m, nil
 }
 
-// Hook counts an event. It is for [redlatch.Options.Hook]; to have other hooks beside it, use
+// Hook counts an event. It is for [redlatch.Options.Hook]; to add other hooks, use
 // [redlatch.JoinHooks]. It does not block.
 func (m *Metrics) Hook(ctx context.Context, e redlatch.Event) {
 	s := m.groups.Series(e.Name, e.Kind, e.Mode)

@@ -17,9 +17,9 @@ import (
 
 // Memory is a server without sockets, whose clock is time.Now. In a bubble of testing/synctest its
 // expiries, and the deadlines and heartbeats of its clients, are in the bubble's time: a test that
-// waits for minutes takes milliseconds. Outside of a bubble it goes by the real clock.
+// waits for minutes takes milliseconds. Outside of a bubble they follow the real clock.
 //
-// It goes wrong when the test says so: see its methods. For LockOptions.Replicas it acts as if all
+// It fails when the test says so: see its methods. For LockOptions.Replicas it acts as if all
 // replicas acknowledged. It is safe for concurrent use.
 type Memory struct {
 	t      testing.TB
@@ -43,8 +43,7 @@ type Memory struct {
 const silence = 10 * time.Second
 
 // InMemory starts a server in memory, which ends with the test. In a bubble, call it inside, with
-// the bubble's own t, and without Options.TraceLeases: the garbage collector, which tells of leases that
-// the program dropped, has the time outside. Three of them, each by its [Memory.Conn], are a quorum for
+// the bubble's own t. Three servers, each through its [Memory.Conn], make a quorum for
 // [redlatch.NewQuorum].
 func InMemory(t testing.TB) *Memory {
 	t.Helper()
@@ -58,7 +57,8 @@ func InMemory(t testing.TB) *Memory {
 	return m
 }
 
-// started is how many servers each test has started, by its name. A quorum has no address twice.
+// started is how many servers each test has started, by its name: the servers of a quorum need
+// different addresses.
 var started struct {
 	sync.Mutex
 	by map[string]int
@@ -125,15 +125,16 @@ func (m *Memory) dial() *memoryConn {
 	return c
 }
 
-// Cut cuts a client of [Memory.Client] off: its subscription ends, and the server gets no request
-// of it any more. To the others this is a process that crashed. The client itself gets no answers,
-// as one whose network is cut, and gives up its leases at their deadlines.
+// Cut cuts a client of [Memory.Client] off: its subscription ends, and the server gets no more
+// requests from it. To the others this is a process that crashed. The client itself gets no
+// answers, like one whose network is cut, and gives up its leases at their deadlines. Cut panics
+// for a client that [Memory.Client] did not make.
 func (m *Memory) Cut(client *redlatch.Client) { m.of(client).set(true) }
 
-// Mend ends what [Memory.Cut] began. What the client asked meanwhile does not arrive.
+// Mend ends what [Memory.Cut] began. Requests that the client sent in between never arrive.
 func (m *Memory) Mend(client *redlatch.Client) { m.of(client).set(false) }
 
-// of returns the connection of a client. It panics if the client is none of Client's.
+// of returns the connection of a client. It panics if Client did not make the client.
 func (m *Memory) of(client *redlatch.Client) *memoryConn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,11 +146,11 @@ func (m *Memory) of(client *redlatch.Client) *memoryConn {
 }
 
 // Hang stops the server from answering until [Memory.Resume] is called, as a process that is
-// suspended does. Requests that clients send until then take place when the server resumes, in their
-// order, also those whose caller has given up. Keys expire all the same. A second call does nothing.
+// suspended does. Requests that clients send until then take place when the server resumes, in
+// their order, even those whose caller has given up. Keys still expire. A second call does nothing.
 //
-// Hang has a call without a deadline wait for ever, in which virtual time runs on and clients ask
-// again and again. So with 50,000 requests that wait, the next one panics, and says so.
+// A call without a deadline then waits forever, while virtual time runs on and clients ask again
+// and again. So once 50,000 requests wait, the next one panics, and says so.
 func (m *Memory) Hang() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,7 +162,7 @@ func (m *Memory) Hang() {
 	}
 }
 
-// Resume has a server answer again that hangs. Else it does nothing.
+// Resume makes a server that hangs answer again. Otherwise it does nothing.
 func (m *Memory) Resume() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,21 +178,21 @@ func (m *Memory) Resume() {
 	}
 }
 
-// Delay has each answer come that much later than the request takes place, from the next request
-// on; 0 for at once. Messages to waiting clients are not delayed.
+// Delay makes each answer come d after its request takes place, from the next request on; 0 is at
+// once. Messages to waiting clients are not delayed.
 func (m *Memory) Delay(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.delay = d
 }
 
-// Lose deletes the key of the lock of that name, as an eviction or DEL does; then the lock is free,
-// also of the window of a job, a MinHold or a count. Its line and its last token stay. The holder is
-// told at its next extend: after a third of its TTL, or when it calls Lease.Extend. To take a lock by
-// force, as an operator does, call [redlatch.Client.ForceRelease].
+// Lose deletes the key of the lock of that name, as an eviction or DEL does. The lock is then free,
+// even of the window of a job, a MinHold or a count. Its line and its last token stay. The holder
+// is told at its next extend: after a third of its TTL, or when it calls Lease.Extend. To take a
+// lock by force, as an operator does, call [redlatch.Client.ForceRelease].
 //
-// If there is no such key, that is an error of the test, which has failed when Lose returns. After
-// the test it does nothing. The prefix is the default, or that of a client of [Memory.Client].
+// If there is no such key, Lose marks the test as failed, and returns. After the test it does
+// nothing. The prefix is the default, or that of a client of [Memory.Client].
 func (m *Memory) Lose(name string) {
 	m.t.Helper()
 	select {
@@ -217,13 +218,13 @@ func (m *Memory) Lose(name string) {
 	if len(held) == 0 {
 		held = []string{"no lock"}
 	}
-	m.t.Errorf("redlatchtest: Lose(%q): no process holds a lock of that name; held is %s", name, strings.Join(held, ", "))
+	m.t.Errorf("redlatchtest: Lose(%q): no process holds a lock of that name; held: %s", name, strings.Join(held, ", "))
 }
 
 // LoseEverything deletes all data, as [Server.LoseEverything] does.
 func (m *Memory) LoseEverything() { m.server.Flush() }
 
-// endSubscriptions has all clients lose their subscriptions.
+// endSubscriptions makes all clients lose their subscriptions.
 func (m *Memory) endSubscriptions() {
 	m.mu.Lock()
 	conns := m.conns
@@ -233,12 +234,12 @@ func (m *Memory) endSubscriptions() {
 	}
 }
 
-// maxBacklog is how many requests a server that hangs keeps. A test that waits for ever would else end
-// when it had used up the memory of its machine.
+// maxBacklog is how many requests a server that hangs keeps. Without it, a test that waits forever
+// would end only when it had used up the memory of its machine.
 const maxBacklog = 50_000
 
-// take has the server take a request: now, or when it resumes. taken is closed then. delay is that of the
-// answer.
+// take has the server take a request: now, or when it resumes. taken is closed then. delay is that
+// of the answer.
 func (m *Memory) take(request func(*memory.Server)) (taken <-chan struct{}, delay time.Duration) {
 	done := make(chan struct{})
 	run := func() {

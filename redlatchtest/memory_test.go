@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -52,6 +53,25 @@ func TestObservedMemoryConforms(t *testing.T) {
 	t.Parallel()
 	conntest.RunInMemory(t, func(t *testing.T) conn.Conn {
 		return conn.Observe(redlatchtest.InMemory(t).Conn(), func(context.Context, conn.Request) {})
+	})
+}
+
+// TestForgottenLeaseInABubble: the garbage collector called the hook from outside the bubble, which
+// ended the test binary.
+func TestForgottenLeaseInABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan redlatch.Event, 1)
+		c := redlatchtest.InMemory(t).Client(t, redlatch.Options{TraceLeases: true, Hook: func(_ context.Context, e redlatch.Event) {
+			if e.Type == redlatch.EventForgotten {
+				told <- e
+			}
+		}})
+		lock(t, c.Mutex("a"))
+		for begun := time.Now(); len(told) == 0 && time.Since(begun) < time.Hour; time.Sleep(time.Second) {
+			runtime.GC()
+		}
+		check.Equal(t, len(told), 1, "events of a lease that the program dropped")
 	})
 }
 
@@ -119,13 +139,13 @@ func TestMemoryLosesWhatIsHeld(t *testing.T) {
 			check.That(t, f.said == "", "under the prefix %q: %s", prefix, f.said)
 		}
 		s.Lose("redlatch:import")
-		if want := `redlatchtest: Lose("redlatch:import"): no process holds a lock of that name; held is no lock`; f.said != want {
+		if want := `redlatchtest: Lose("redlatch:import"): no process holds a lock of that name; held: no lock`; f.said != want {
 			t.Errorf("said was %s, want %s", f.said, want)
 		}
 		s = redlatchtest.InMemory(f)
 		lock(t, s.Client(t, redlatch.Options{}).Mutex("import"))
 		s.Lose("redlatch:import")
-		if want := `held is "import"`; !strings.HasSuffix(f.said, want) {
+		if want := `held: "import"`; !strings.HasSuffix(f.said, want) {
 			t.Errorf("said was %s, want %s", f.said, want)
 		}
 	})

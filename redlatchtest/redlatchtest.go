@@ -10,9 +10,9 @@
 //
 // # Minutes in milliseconds
 //
-// [Start] listens at a socket, at which a bubble of testing/synctest would wait for ever.
-// [InMemory] starts a server without one, whose clock is that of the bubble. A TTL of 30 seconds, a
-// heartbeat, a MaxWait or a MaxHold of minutes pass in milliseconds:
+// [Start] listens on a socket, on which a bubble of testing/synctest would wait forever. [InMemory]
+// starts a server without one, whose clock is that of the bubble. A TTL of 30 seconds, a heartbeat,
+// a MaxWait or a MaxHold of minutes pass in milliseconds:
 //
 //	func TestReportStopsWhenItsLeaseIsLost(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -25,14 +25,14 @@
 //		})
 //	}
 //
-// What a test can order:
+// What a test can make happen:
 //
 //   - Loss of a lease: [Memory.Lose] for one lock, [Memory.LoseEverything] for a server that lost
 //     its data, [redlatch.Client.ForceRelease] for an operator.
 //   - Crash of a holder or a waiter: [Memory.Cut] cuts its client off. The others get the lock when
 //     the lease has run out.
-//   - Time-out of a wait: hold the lock with another client. Give the wait a deadline: without one it
-//     lasts until the test is killed, since clients at work keep the time of a bubble running.
+//   - Timeout of a wait: hold the lock with another client. Give the wait a deadline: without one
+//     it lasts until the test is killed, since clients at work keep the time of a bubble running.
 //   - An outage: [Memory.Hang] and [Memory.Resume]. Slow answers: [Memory.Delay].
 //
 // model_test.go, beside this file, has such tests of a function that works under a lock.
@@ -51,8 +51,8 @@ type Server struct {
 	addr string // mini does not know it any more once it is closed
 }
 
-// Start starts a server that is closed when the test ends. In a bubble of testing/synctest a test
-// would hang at its sockets: see [InMemory].
+// Start starts a server that is closed when the test ends. In a bubble of testing/synctest, a test
+// would hang on its sockets: see [InMemory].
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := Listen("127.0.0.1:0")
@@ -63,7 +63,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Listen starts a server at a TCP address, "127.0.0.1:0" for a free port, for programs that are no
+// Listen starts a server at a TCP address, "127.0.0.1:0" for a free port, for programs that are not
 // tests. The caller closes it.
 func Listen(addr string) (*Server, error) {
 	mini := miniredis.NewMiniRedis()
@@ -74,14 +74,14 @@ func Listen(addr string) (*Server, error) {
 	return &Server{mini, mini.Addr()}, nil
 }
 
-// Addr is the host and port at which the server listens.
+// Addr returns the host and port on which the server listens.
 func (s *Server) Addr() string { return s.addr }
 
-// URL is the server's address for redlatch.Open.
+// URL returns the server's address for redlatch.Open.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
-// LoseEverything deletes all data, as a server does that crashed without having saved it. Whoever
-// holds a lock loses it, and is told at the next extend: after a third of its TTL, or when it calls
+// LoseEverything deletes all data, as when a server crashes without having saved it. Each holder
+// loses its lock, and is told at its next extend: after a third of its TTL, or when it calls
 // Lease.Extend.
 func (s *Server) LoseEverything() { s.mini.FlushAll() }
 

@@ -132,8 +132,9 @@ func (p *paths) method(e ast.Expr) string {
 	return ""
 }
 
-// asksTheLease returns the variable that a node gives the error of a method by which the lease says
-// that it is not held any more, and nil for another node. It notes a variable that is given the token.
+// asksTheLease returns the variable to which a node assigns the error of a method that says that
+// the lease is no longer held, and nil for another node. It notes a variable to which the token is
+// assigned.
 func (p *paths) asksTheLease(n ast.Node) *types.Var {
 	last, from := p.given(n)
 	switch p.method(from) {
@@ -145,8 +146,8 @@ func (p *paths) asksTheLease(n ast.Node) *types.Var {
 	return nil
 }
 
-// asksTheError returns the variable that a node gives what errors.Is or its like says of the error,
-// and nil for another node.
+// asksTheError returns the variable to which a node assigns what errors.Is or its like says of the
+// error, and nil for another node.
 func (p *paths) asksTheError(n ast.Node, err *types.Var) *types.Var {
 	last, from := p.given(n)
 	if last == nil || !p.mentions(from, err) || !p.fromErrors(from) {
@@ -155,8 +156,8 @@ func (p *paths) asksTheError(n ast.Node, err *types.Var) *types.Var {
 	return last
 }
 
-// given returns the last variable that a node gives a value, and what gives it, if that is one
-// expression.
+// given returns the last variable to which a node assigns a value, and the expression that it
+// assigns, if it assigns just one.
 func (p *paths) given(n ast.Node) (last *types.Var, from ast.Expr) {
 	if assign, ok := n.(*ast.AssignStmt); ok && len(assign.Rhs) == 1 {
 		if id, ok := ast.Unparen(assign.Lhs[len(assign.Lhs)-1]).(*ast.Ident); ok {
@@ -185,7 +186,7 @@ func (p *paths) names(n ast.Node, v *types.Var) bool {
 	return ok && v != nil && p.info.Uses[id] == v
 }
 
-// The lease says by these that it is not held: an error, and 0.
+// With these the lease says that it is not held: Err returns an error, and the others return 0.
 func (p *paths) isErr(e ast.Expr) bool { return p.method(e) == "Err" }
 
 func (p *paths) isToken(e ast.Expr) bool {
@@ -205,7 +206,7 @@ func (p *paths) isZero(e ast.Expr) bool {
 	return v != nil && v.Kind() == constant.Int && constant.Sign(v) == 0
 }
 
-// fromErrors reports whether a function of package errors is called that answers yes or no.
+// fromErrors reports whether e calls a function of package errors whose last result is a bool.
 func (p *paths) fromErrors(e ast.Expr) bool {
 	call, ok := ast.Unparen(e).(*ast.CallExpr)
 	if !ok {
@@ -279,8 +280,8 @@ func (p *paths) copies(n ast.Node, err *types.Var) bool {
 	return slices.ContainsFunc(from, func(e ast.Expr) bool { return p.mentions(e, err) })
 }
 
-// unclear reports whether a function has a switch on the error, of which the graph does not tell
-// the cases apart.
+// unclear reports whether a function has a switch on the error, whose cases the graph does not tell
+// apart.
 func (p *paths) unclear(body *ast.BlockStmt) bool {
 	return within(body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -307,7 +308,7 @@ func (p *paths) captured(body *ast.BlockStmt) bool {
 	})
 }
 
-// within reports whether a node, or any in it, is such a one.
+// within reports whether such holds for a node, or for any node in it.
 func within(n ast.Node, such func(ast.Node) bool) (found bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		found = found || n != nil && such(n)

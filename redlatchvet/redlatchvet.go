@@ -1,9 +1,9 @@
-// Package redlatchvet has an analyzer that reports leases which no code can release: a lock stays
-// taken for as long as the process lives, since its lease is extended all the time.
+// Package redlatchvet has an analyzer that reports leases which no code can release: such a lock
+// stays taken for as long as the process lives, since its lease is extended all the time.
 //
 // It reports three mistakes:
 //
-//	_, err := m.TryLock(ctx)      // the lease is thrown away
+//	_, err := m.TryLock(ctx)      // the lease is discarded
 //
 //	lease, err := m.Lock(ctx)     // the lease is never released
 //	if err != nil {
@@ -26,7 +26,7 @@
 // is kept on purpose. In files that import testing the analyzer looks at examples only, since tests
 // try locks that they know to be taken, and leave leases to the end of their server.
 //
-// Do and TryDo of each lock cannot be used in any of these ways.
+// Do and TryDo of each lock rule out all three mistakes.
 package redlatchvet
 
 import (
@@ -41,10 +41,10 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// Analyzer reports leases that are thrown away or not released on some path.
+// Analyzer reports leases that are discarded or not released on some path.
 var Analyzer = &analysis.Analyzer{
 	Name:     "redlatchvet",
-	Doc:      "report leases of redlatch that are thrown away or not released on some path",
+	Doc:      "report leases of redlatch that are discarded or not released on some path",
 	URL:      "https://pkg.go.dev/github.com/redlatch/redlatch/redlatchvet",
 	Requires: []*analysis.Analyzer{ctrlflow.Analyzer},
 	Run:      run,
@@ -87,7 +87,7 @@ type acquisition struct {
 	stmt  ast.Node // the assignment
 	call  string   // such as "Mutex.Lock"
 	lease *types.Var
-	err   *types.Var // nil if it is thrown away
+	err   *types.Var // nil if it is discarded
 }
 
 // check looks at the acquisitions of one function, without those of function literals in it.
@@ -118,7 +118,7 @@ func check(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG) {
 // thrownAway reports an acquisition whose results are not used.
 func thrownAway(pass *analysis.Pass, e ast.Expr) {
 	if call := acquires(pass.TypesInfo, e); call != "" {
-		pass.ReportRangef(e, "the lease of %s is thrown away, and the lock stays taken: release it, or use Do or TryDo", call)
+		pass.ReportRangef(e, "the lease of %s is discarded, and the lock stays taken: release it, or use Do or TryDo", call)
 	}
 }
 
@@ -160,7 +160,7 @@ func assigned(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG, stmt ast
 	pass.Report(analysis.Diagnostic{
 		Pos: stmt.Pos(), End: stmt.End(),
 		Message: message + ": defer " + lease.Name + ".Release, or use Do or TryDo",
-		Related: []analysis.RelatedInformation{{Pos: lost.Pos(), Message: "here " + lease.Name + " may be held still"}},
+		Related: []analysis.RelatedInformation{{Pos: lost.Pos(), Message: "here " + lease.Name + " may still be held"}},
 	})
 }
 

@@ -20,10 +20,10 @@
 //
 // # Security
 //
-// The dashboard shows names, hosts, labels, values and owners to each viewer it has: mount it behind
-// the program's own authentication, or behind [BasicAuth]. It changes nothing unless
-// Options.AllowRelease is set. Requests of other sites are refused, and so are unknown host names
-// on loopback connections (Options.Hosts). Middleware that wraps the server's http.ResponseWriter needs
-// a method Unwrap, or pages are not live. Pages have a content security policy without inline
-// code.
+// The dashboard shows names, hosts, labels, values and owners to each viewer it has: mount it
+// behind the program's own authentication, or behind [BasicAuth]. It changes nothing unless
+// Options.AllowRelease is set. Requests from other sites are refused, and so are unknown host names
+// on loopback connections (Options.Hosts). Middleware that wraps the server's http.ResponseWriter
+// needs a method Unwrap, or pages are not live. Pages have a content security policy that allows no
+// inline code.
 package redlatchweb

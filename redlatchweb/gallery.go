@@ -84,8 +84,8 @@ func (g *GalleryHandler) index(w http.ResponseWriter, _ *http.Request) {
 	_, _ = b.WriteTo(w)
 }
 
-// canned is a source with made-up locks. Their times are fixed before now, so that each look finds
-// the same.
+// canned is a source with made-up locks. Their times are a fixed distance before now, so that each
+// look finds the same.
 type canned struct {
 	locks func(at time.Time) []redlatch.LockInfo
 	nodes []redlatch.NodeInfo
@@ -155,8 +155,8 @@ func (c canned) ForceRelease(ctx context.Context, name string, _ redlatch.ForceO
 	return c.Inspect(ctx, name)
 }
 
-// anHour is how a lock was waited for: little at first, and then ever more. For a while no page was
-// open.
+// anHour is how a lock was waited for: a little at first, and then more and more. For a while no
+// page was open.
 func anHour() (past []fleet.Minute) {
 	for i := range 59 {
 		m := fleet.Minute{Looked: i < 8 || i > 14}

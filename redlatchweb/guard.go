@@ -34,7 +34,7 @@ func (h *Handler) guard(next http.Handler) http.Handler {
 		if !h.known(r) {
 			h.options.Log.Warn("redlatchweb: a request for an unknown host was refused", "host", r.Host, "remote", r.RemoteAddr)
 			h.refuse(w, http.StatusMisdirectedRequest, "This host name is not allowed",
-				"The dashboard answers for the names that it was told, so that no other site can read it through a browser. "+
+				"The dashboard answers for the host names that it was given, so that no other site can read it through a browser. "+
 					"Add the name to Options.Hosts, or to redlatch web with --host.")
 			return
 		}
@@ -68,9 +68,9 @@ func loopbackConn(r *http.Request) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// BasicAuth wraps a handler so that it answers only requests with a user and a password out of
-// users, a map from user to password. It refuses all requests if users is empty. Serve it over TLS:
-// the password crosses the network as it is.
+// BasicAuth wraps a handler so that it answers only requests with a user and a password from users,
+// a map from user to password. It refuses all requests if users is empty. Serve it over TLS: the
+// password crosses the network in the clear.
 func BasicAuth(users map[string]string, next http.Handler) http.Handler {
 	type sum = [sha256.Size]byte
 	known := make(map[sum]sum, len(users)) // comparing hashes takes the same time whatever is in them
@@ -84,7 +84,7 @@ func BasicAuth(users map[string]string, next http.Handler) http.Handler {
 		if !ok || !exists || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", `Basic realm="redlatch", charset="UTF-8"`)
 			w.Header().Set("Cache-Control", "no-store")
-			http.Error(w, "a user and a password, please", http.StatusUnauthorized)
+			http.Error(w, "user and password required", http.StatusUnauthorized)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -742,7 +742,7 @@ func TestHolderInDoubt(t *testing.T) {
 		p.Locks = append(p.Locks, l)
 		p.Totals.Add(l)
 	}
-	for path, words := range map[string]string{"locks": "+ 2 unknown", "leaders": ">unknown<", "pools": "4 free or not told of"} {
+	for path, words := range map[string]string{"locks": "+ 2 unknown", "leaders": ">unknown<", "pools": "4 free or unknown"} {
 		pg, _ := pageAt(path)
 		got := string(check.Value(h.part(pg, p, url.Values{})).OK(t).content.html)
 		check.That(t, strings.Contains(got, words) && !strings.Contains(got, "no leader"), "%s does not say %q:\n%s", path, words, got)

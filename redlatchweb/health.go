@@ -36,7 +36,7 @@ type report struct {
 	Worst string
 }
 
-// report returns what is known, and begins to look if that is old.
+// report returns what is known, and starts an examination if that is old.
 func (h *health) report(ctx context.Context) report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,8 +104,8 @@ func (h *health) examine(ctx context.Context) {
 	h.busy, h.found, h.at, h.err = false, found, time.Now(), err
 }
 
-// guarded turns a panic of the program's function into an error: it is not on a goroutine of the
-// server, which would outlive it.
+// guarded turns a panic of the program's function into an error: on this goroutine it would end the
+// process, but on one of the server it would not.
 func guarded(ctx context.Context, look func(context.Context) ([]Finding, error)) (found []Finding, err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -51,7 +51,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		of("unknown", "Names of which too few nodes of a quorum tell all holders, by the pattern they match.", float64(t.Doubtful))
 		of("kept", "Locks that a client only keeps, not in use, by the pattern their name matches.", float64(t.Kept))
 		of("waiters", "Waiters, without those that are believed dead, by the pattern their name matches.", float64(t.Waiters))
-		of("dead", "Holders and waiters that are believed dead, by the pattern their name matches.", float64(t.DeadHolders+t.DeadWaiters))
+		of("dead", "Holders, keepers and waiters that are believed dead, by the pattern their name matches.", float64(t.DeadHolders+t.DeadWaiters))
 		of("oldest_holder_seconds",
 			"For how long the oldest holder has held its lock, "+fleet.NoLasting+", by the pattern its name matches; 0 if there is none.", t.LongestHeld.Seconds())
 		of("oldest_waiter_seconds",
@@ -59,7 +59,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// split adds the locks up by pattern; the last are those of no pattern.
+// split adds the locks up by pattern; the last total is of those that match no pattern.
 func (c *collector) split(locks []*fleet.Lock) []fleet.Totals {
 	patterns := c.h.options.Patterns
 	totals := make([]fleet.Totals, len(patterns)+1)

@@ -22,7 +22,7 @@ type Options struct {
 
 	// Hosts are the names by which browsers may ask for the dashboard, without a port, such as
 	// "locks.example.com"; "*" is any. Over a loopback connection, "localhost" and loopback
-	// addresses are always allowed. Default these alone on loopback connections, and any name on
+	// addresses are always allowed. Default only these on loopback connections, and any name on
 	// others.
 	Hosts []string
 
@@ -70,7 +70,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Patterns = []string{"*"}
 	}
 	if len(o.Patterns) > maxPatterns {
-		return o, fmt.Errorf("redlatchweb: %w: %d Options.Patterns: give %d at most", redlatch.ErrInvalid, len(o.Patterns), maxPatterns)
+		return o, fmt.Errorf("redlatchweb: %w: %d Options.Patterns: give at most %d", redlatch.ErrInvalid, len(o.Patterns), maxPatterns)
 	}
 	o.Patterns = slices.Clone(o.Patterns)
 	for i, pattern := range o.Patterns {

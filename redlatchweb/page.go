@@ -87,8 +87,8 @@ func (h *Handler) frame(pg page, p *fleet.Picture, q url.Values) *frame {
 	return f
 }
 
-// Age is how old the list of locks is that the page shows, or 0 if it is fresh, or shown on no such
-// page: a lock that is open is looked at every second.
+// Age returns how old the list of locks on the page is, or 0 if it is fresh or the page shows none.
+// A lock whose page is open is looked at every second.
 func (f *frame) Age() time.Duration {
 	switch f.Page.Path {
 	case "locks", "processes", "pools", "leaders":
@@ -173,7 +173,7 @@ func asked(r *http.Request) (url.Values, bool) {
 func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, pg page) {
 	q, ok := asked(r)
 	if !ok {
-		h.refuse(w, http.StatusRequestURITooLong, "This address is too long", "No name of a lock and no search is so long.")
+		h.refuse(w, http.StatusRequestURITooLong, "This address is too long", "No name of a lock and no search is that long.")
 		return
 	}
 	if pg.Path == "lock" && q.Get("name") == "" {

@@ -30,7 +30,7 @@ func (h *Handler) serveRelease(w http.ResponseWriter, r *http.Request) {
 			"It was started without Options.AllowRelease, or redlatch web without --allow-release.")
 		return
 	case name == "" || owner == "":
-		h.refuse(w, http.StatusBadRequest, "Nothing was released", "The form says neither which lock nor whose.")
+		h.refuse(w, http.StatusBadRequest, "Nothing was released", "The form says neither which lock nor which holder.")
 		return
 	case !typed(r.PostForm.Get("typed"), name):
 		h.refuse(w, http.StatusConflict, "Nothing was released",
@@ -42,7 +42,7 @@ func (h *Handler) serveRelease(w http.ResponseWriter, r *http.Request) {
 	_, err := h.release(ctx, name, redlatch.ForceOptions{Owner: owner, Reason: "by hand, in the dashboard"})
 	switch {
 	case errors.Is(err, redlatch.ErrNotHeld):
-		h.refuse(w, http.StatusConflict, "Nothing was released", "That holder does not hold the lock any more.")
+		h.refuse(w, http.StatusConflict, "Nothing was released", "That holder no longer holds the lock.")
 		return
 	case errors.Is(err, redlatch.ErrInvalid):
 		h.refuse(w, http.StatusBadRequest, "Nothing was released", fleet.ErrorText(err))

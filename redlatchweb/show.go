@@ -278,7 +278,7 @@ func showLock(h *Handler, p *fleet.Picture, values url.Values) any {
 	return page
 }
 
-// hour is the picture of how a lock was waited for, and what it comes to in words.
+// hour is the chart of how a lock was waited for, and a summary of it in words.
 type hour struct {
 	Bars []minute // none without a waiter
 	Text string
@@ -310,7 +310,7 @@ func newHour(past []fleet.Minute) *hour {
 	h := &hour{Text: fmt.Sprintf("The longest wait was %s, and %s waited at most. %s", fleet.Span(longest), fleet.Count(most), seen)}
 	for i, m := range past {
 		ago := len(past) - 1 - i
-		bar := minute{Class: "none", Wide: "8.5", Title: fmt.Sprintf("%d min ago: nobody waited", ago)}
+		bar := minute{Class: "none", Wide: "8.5", Title: fmt.Sprintf("%d min ago: no waiters", ago)}
 		high := 1.0
 		switch {
 		case !m.Looked:
@@ -329,7 +329,7 @@ func newHour(past []fleet.Minute) *hour {
 	return h
 }
 
-// spark is a small curve of what was.
+// spark is a small curve of past values.
 type spark struct {
 	Points string // of a polyline in a box of 100 by 24
 }

@@ -38,7 +38,7 @@ var functions = template.FuncMap{
 	},
 }
 
-// longWait is the wait from which on it is in the accent.
+// longWait is the shortest wait that is shown in the accent color.
 const longWait = 10 * time.Second
 
 // column is the head of a column of the list of locks.
@@ -56,7 +56,7 @@ var columns = []column{
 	{fleet.Waited, "waited", "descending", true},
 }
 
-// forbidden reports whether Redis refused a look since the user may not do it.
+// forbidden reports whether Redis refused a look because its user lacks the right.
 func forbidden(err error) bool { return retry.Says(err, "NOPERM") }
 
 // refused reports whether Redis answered a look with an error.

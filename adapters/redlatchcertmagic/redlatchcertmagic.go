@@ -1,6 +1,6 @@
-// Package redlatchcertmagic gives any storage of certmagic, and so of Caddy, locks on Redis: one in
-// files on a shared disk, in an object store or in a database, which has no locks of its own or
-// polls for them. What is stored stays where it is.
+// Package redlatchcertmagic gives any storage of certmagic, and so of Caddy, locks on Redis. It is
+// for storage that has no locks of its own, or polls for them: files on a shared disk, an object
+// store or a database. What is stored stays where it is.
 //
 //	config.Storage = redlatchcertmagic.Wrap(config.Storage, client, redlatchcertmagic.Options{})
 //
@@ -8,11 +8,11 @@
 //
 // # When a lock is lost
 //
-// The lock of a process that crashed is free when its lease ends. certmagic has no means to stop
-// work whose lock is lost while it goes on, and no tokens: two processes may then obtain the same
-// certificate, which costs a request of the issuer's limits, and the later one to store it wins.
-// Unlock returns the [*redlatch.LostError], which certmagic logs. Each further attempt of certmagic
-// begins with RenewLockLease, which takes a lock again that was lost.
+// The lock of a process that crashed is free when its lease ends. certmagic cannot stop running
+// work whose lock is lost, and has no tokens: two processes may then obtain the same certificate.
+// That costs a request from the issuer's limits, and the later process to store it wins. Unlock
+// returns the [*redlatch.LostError], which certmagic logs. Each further attempt of certmagic begins
+// with RenewLockLease, which takes a lost lock again.
 package redlatchcertmagic
 
 import (
@@ -77,7 +77,8 @@ func (s *Storage) mutex(name string) *redlatch.Mutex {
 	return s.client.Mutex(s.o.Prefix + name).With(s.o.Lock)
 }
 
-// keep notes a lease until Unlock. A name has one that is held, at most, after those that were lost.
+// keep notes a lease until Unlock. A name has at most one lease that is held, after those that were
+// lost.
 func (s *Storage) keep(name string, lease *redlatch.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +112,8 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 
 // Unlock releases the lock of that name. The error matches [redlatch.ErrNotHeld] if the lock was
 // lost before, or is not held by this storage, and [redlatch.ErrUnreachable] if Redis does not
-// answer; then the client goes on trying. If a goroutine of this process has lost the lock and
-// another has it since then, the first Unlock is for the lost one.
+// answer; then the client goes on trying. If one goroutine of this process has lost the lock and
+// another has acquired it since, the first Unlock is for the lost lease.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	leases := s.leases[name]
@@ -129,11 +130,11 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	return lease.Release(ctx)
 }
 
-// RenewLockLease returns nil if the lock of that name is held, which Redis confirms. The watchdog
-// of the client extends it for as long as it is not unlocked, so the duration does not matter. If
-// the lock was lost and is free, RenewLockLease takes it again: certmagic asks at the begin of an
-// attempt, and then looks whether another process has done the work. Else the error is that of
-// [redlatch.Lease.Extend], with that of TryLock if the lock was lost.
+// RenewLockLease returns nil if the lock of that name is held, as Redis confirms. The watchdog of
+// the client extends it for as long as it is not unlocked, so the duration does not matter. If the
+// lock was lost and is free, RenewLockLease takes it again: certmagic asks at the start of an
+// attempt, and then checks whether another process has done the work. Otherwise the error is that
+// of [redlatch.Lease.Extend], joined with that of TryLock if the lock was lost.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	var last *redlatch.Lease
@@ -158,7 +159,8 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	return errors.Join(lost, again.Release(ctx)) // another goroutine has called Unlock since
 }
 
-// replace notes a lease in place of one that was lost, and reports whether that one was noted still.
+// replace notes a lease in place of one that was lost, and reports whether that one was still
+// noted.
 func (s *Storage) replace(name string, lost, by *redlatch.Lease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -59,8 +59,8 @@ func (e *Elector) set(term *redlatch.Lease, err error) {
 	e.term, e.err = term, err
 }
 
-// IsLeader returns nil while this process leads, as [gocron.Elector]. It sends nothing. Else the
-// error matches [redlatch.ErrNotHeld], and that of the last campaign if it failed.
+// IsLeader returns nil while this process leads, as [gocron.Elector]. It sends nothing. Otherwise
+// the error matches [redlatch.ErrNotHeld], and that of the last campaign if it failed.
 func (e *Elector) IsLeader(context.Context) error {
 	if e.Term() != nil {
 		return nil
@@ -86,7 +86,7 @@ func (e *Elector) Term() *redlatch.Lease {
 }
 
 // Close ends the term, if there is one, and lets the next candidate follow. It returns when Redis
-// was told, or could not be. Shut the scheduler down before: the next leader begins at once.
+// has been told, or could not be. Shut the scheduler down first: the next leader begins at once.
 func (e *Elector) Close() {
 	e.stop()
 	<-e.ended

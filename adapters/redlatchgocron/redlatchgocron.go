@@ -7,16 +7,16 @@
 //	elector := redlatchgocron.NewElector(ctx, client.Election("scheduler"), hostname)
 //	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
 //
-// With a [Locker], each run of a job goes to the process that begins it first. gocron knows a job by its
-// name, which is that of its function by default, and jobs of one name exclude each other: give each a
-// name of its own, by gocron.WithName. With an [Elector], one process runs all jobs, until it ends or
-// loses its term.
+// With a [Locker], each run of a job goes to the process that begins it first. gocron knows a job
+// by its name, which is that of its function by default, and jobs of one name exclude each other:
+// give each a name of its own, with gocron.WithName. With an [Elector], one process runs all jobs,
+// until it ends or loses its term.
 //
 // # When a lock is lost
 //
-// gocron cannot tell a job that runs that its lock or its term was lost: the context that it gives
-// to the job ends with the scheduler alone. So a job that must not run twice at once asks for its
-// lease, once, as it begins, and works under the context of that, which ends with the lease:
+// gocron cannot tell a running job that its lock or its term was lost: the context that it gives to
+// the job ends only with the scheduler. So a job that must not run twice at once asks for its
+// lease, once, as it begins, and works under the lease's context, which ends with the lease:
 //
 //	func report(ctx context.Context) error {
 //		lease := locker.Lease("report")   // or elector.Term()
@@ -40,7 +40,7 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// DefaultMinHold is how long a run of a job keeps the others out at least.
+// DefaultMinHold is how long, at least, a run of a job keeps the others out.
 const DefaultMinHold = time.Second
 
 // Options configure a [Locker]. The zero value is right for jobs that begin no more often than
@@ -51,9 +51,9 @@ type Options struct {
 	Prefix string
 
 	// Lock says how the mutex of a run is held. Its MinHold keeps the lock closed after a short
-	// run, for schedulers whose clocks differ: it must be longer than they differ by, and shorter
-	// than the time from one run to the next. A quorum cannot have it, nor can a client whose
-	// options have Yield: there, set it to [redlatch.None]. Default the options of the client, with
+	// run, for schedulers whose clocks differ: it must be longer than that difference, and shorter
+	// than the time from one run to the next. A quorum, or a client whose options have Yield,
+	// refuses a MinHold: there, set it to [redlatch.None]. Default the options of the client, with
 	// a MinHold of [DefaultMinHold], and without Linger, which does not go with it.
 	Lock redlatch.LockOptions
 }
@@ -73,8 +73,8 @@ var (
 	_ gocron.Elector = (*Elector)(nil)
 )
 
-// NewLocker returns a locker for [gocron.WithDistributedLocker]. It sends nothing. The client must
-// be closed after the scheduler was shut down.
+// NewLocker returns a locker for [gocron.WithDistributedLocker]. It sends nothing. Close the client
+// after the scheduler is shut down.
 func NewLocker(client *redlatch.Client, o Options) *Locker {
 	o.Prefix = cmp.Or(o.Prefix, "gocron:")
 	o.Lock.MinHold = cmp.Or(o.Lock.MinHold, DefaultMinHold)
@@ -87,7 +87,7 @@ func NewLocker(client *redlatch.Client, o Options) *Locker {
 // Lock takes the mutex of a job for one run, as [gocron.Locker]. It does not wait: if another
 // process runs the job, or has begun it less than MinHold ago, the error matches
 // [redlatch.ErrTaken], and gocron skips the run. If Redis does not answer, the error matches
-// [redlatch.ErrUnreachable], and no process runs the job then.
+// [redlatch.ErrUnreachable], and gocron skips the run in this process.
 func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	lease, err := l.client.Mutex(l.o.Prefix + job).With(l.o.Lock).TryLock(ctx)
 	if err != nil {

@@ -19,10 +19,10 @@
 //	})
 //
 // The term of the leader is a lease of redlatch with LeaseDuration as its TTL. client-go extends it
-// by its own loop, every RetryPeriod, so a leader whose loop hangs loses the term. Candidates ask
+// in its own loop, every RetryPeriod, so a leader whose loop hangs loses the term. Candidates ask
 // Redis every RetryPeriod; they do not stand in line. When it steps down, client-go asks Redis once
 // more before it says so: let RenewDeadline and [redlatch.Options].RequestTimeout (3 s by default)
-// together be less than LeaseDuration. A program of its own is better served by
+// together be less than LeaseDuration. A program that does not need client-go is better served by
 // [redlatch.Election], which tells the next leader at once.
 //
 // # When a term is lost
@@ -30,7 +30,7 @@
 // client-go finds out that a term is gone when it has failed to extend it for RenewDeadline. Redis
 // may say so earlier: an operator has taken the term by force, or the server has lost its data.
 // Another process can then lead before this one has stepped down. So work under [Lock.Context],
-// which ends at once, take [Lock.Token] once, as the work begins, and hand it along with each
+// which ends at once, take [Lock.Token] once, as the work begins, and pass it along with each
 // write: work that goes on by mistake must not have the token of a later term. The process takes no
 // new term until client-go has stepped down, so that its work and its leadership begin and end
 // together.
@@ -52,7 +52,7 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// Lock is the lock of a leader election of client-go. Use one for one elector. It is safe for
+// Lock is the lock of a leader election of client-go. Use it for one elector only. It is safe for
 // concurrent use.
 type Lock struct {
 	election *redlatch.Election
@@ -66,7 +66,7 @@ type Lock struct {
 
 var _ resourcelock.Interface = (*Lock)(nil)
 
-// resource is what the errors call it that client-go asks for.
+// resource is what the errors for client-go call an election.
 var resource = schema.GroupResource{Group: "redlatch", Resource: "elections"}
 
 // New returns the lock of a candidate in that election. The identity must be that of one process
@@ -108,8 +108,8 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return &record, raw, err
 }
 
-// leads reports whether the term that was told is that of a lease. The nodes of a quorum that answer may
-// tell a smaller number than the token; a later leader has a larger one.
+// leads reports whether the term that Redis told is that of the lease. The nodes of a quorum that
+// answer may tell a smaller number than the token; a later leader has a larger one.
 func leads(l *redlatch.Lease, term int64) bool {
 	return l != nil && (l.Token() == term || l.Held() && l.Token() > term)
 }
@@ -145,10 +145,11 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
-// Update extends the term of this process; without a holder it ends the term, and the next
-// candidate may lead. It makes the process the leader, as Create does, where client-go believes
-// that the leader before is gone. The error matches [redlatch.ErrNotHeld] if the term was lost, and
-// [redlatch.ErrUnreachable] if Redis does not answer; client-go then steps down after RenewDeadline.
+// Update extends the term of this process. If the record names no holder, it ends the term, and the
+// next candidate may lead. If client-go believes that the last leader is gone, it makes this
+// process the leader, as Create does. The error matches [redlatch.ErrNotHeld] if the term was lost,
+// and [redlatch.ErrUnreachable] if Redis does not answer; client-go then steps down after
+// RenewDeadline.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	term, leading := l.term, l.leading
@@ -170,7 +171,7 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
-// RecordEvent is called by client-go when the elector begins and stops to lead. It sends nothing:
+// RecordEvent is called by client-go when the elector starts and stops leading. It sends nothing:
 // `redlatch log` tells of elections; see [redlatch.Options].Journal.
 func (l *Lock) RecordEvent(event string) {
 	l.mu.Lock()

@@ -1,6 +1,7 @@
-// Package redlatchmigrate makes golang-migrate lock with Redis instead of the database: for a database
-// whose driver has no locks between processes (SQLite, ClickHouse, Cassandra). A driver that has them
-// (PostgreSQL, MySQL) takes its own once more when it is opened, whatever wraps it then.
+// Package redlatchmigrate makes golang-migrate lock with Redis instead of the database: for a
+// database whose driver has no locks between processes (SQLite, ClickHouse, Cassandra). A driver
+// that has them (PostgreSQL, MySQL) still takes its own lock when it is opened, whatever wraps it
+// later.
 //
 //	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
 //	m, err := migrate.NewWithDatabaseInstance("file://migrations", "sqlite",
@@ -16,11 +17,11 @@
 //
 // # When the lock is lost
 //
-// golang-migrate gives a migration no context, so one that runs goes on. The next step is refused:
-// Run, SetVersion and Drop return the [*redlatch.LostError], and Up stops with it. A Migrate whose
-// Unlock has failed takes itself for locked: make a new one to go on.
-// The version in the database may then be marked dirty, which golang-migrate asks a person to look
-// at, as after a crash. Let a migration be one transaction where the database can do so.
+// golang-migrate gives a migration no context, so a running migration goes on. The next step is
+// refused: Run, SetVersion and Drop return the [*redlatch.LostError], and Up stops with it. A
+// Migrate whose Unlock has failed believes itself locked: make a new one to go on. The version in
+// the database may then be marked dirty, which golang-migrate asks a person to look at, as after a
+// crash. Let a migration be one transaction where the database can do so.
 package redlatchmigrate
 
 import (

@@ -11,7 +11,8 @@
 //	the guard failed                          503 Service Unavailable
 //
 // A [fence.Marks] is right if this process alone writes. If several do, or if a restart must not
-// forget, let the handler check in the transaction of the write, and leave out the middleware:
+// forget tokens, let the handler check in the transaction of the write, and leave out the
+// middleware:
 //
 //	name, token, err := fencehttp.Read(r)
 //	if err == nil {

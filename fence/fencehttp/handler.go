@@ -15,17 +15,17 @@ var _ Guard = (*fence.Marks)(nil)
 
 // Guard is what [Handler] checks tokens with; *fence.Marks is one.
 //
-// Do calls write only if the token is not older than the newest seen for the name. No write with an
-// older token may end after one with a newer token began. Otherwise it returns a
-// [*fence.StaleError], or any other error if it cannot tell, without calling write. Once it has
-// called write, whatever it returns is of no use to the client: the response is under way.
+// Do calls write only if the token is not older than the newest seen for the name. Otherwise it
+// returns a [*fence.StaleError], or any other error if it cannot tell, without calling write. No
+// write with an older token may end after one with a newer token began. Once Do has called write,
+// its error no longer reaches the client: the response is under way.
 type Guard interface {
 	Do(ctx context.Context, name string, token int64, write func(context.Context) error) error
 }
 
-// Handler lets only those requests through to next whose token is not older than the newest seen,
-// and answers the others itself; see the package's table. All three arguments are required; it
-// panics without them, as http.Handle does.
+// Handler passes to next only those requests whose token is not older than the newest seen, and
+// answers the others itself; see the package's table. All three arguments are required; it panics
+// without them, as http.Handle does.
 //
 // Send reads through it, too, if what is written later depends on them: a late write could
 // otherwise come between the two.
@@ -36,10 +36,10 @@ type Guard interface {
 // Requests with one token may run together; the first with a newer token waits until they have
 // returned. They do not keep it waiting for long: their context is canceled, with a
 // [*fence.StaleError] as its cause, and reading their body fails, so that a client that was
-// suspended while it sent one holds up no other. For that, middleware around the handler must hand on
-// read deadlines (see [http.ResponseController]; http.TimeoutHandler does not). Behind other middleware,
-// give the server a ReadTimeout. A response that a suspended client does not read keeps its handler, and
-// so the next holder, waiting for as long: give the server a WriteTimeout.
+// suspended while it sent one holds up no other. For that, middleware around the handler must pass
+// on read deadlines (see [http.ResponseController]; http.TimeoutHandler does not). Behind other
+// middleware, give the server a ReadTimeout. A suspended client that does not read its response
+// keeps its handler waiting, and so the next holder: give the server a WriteTimeout.
 func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.Handler {
 	if g == nil || name == nil || next == nil {
 		panic("redlatch: fencehttp.Handler needs a guard, a name and a handler")
@@ -52,7 +52,7 @@ func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.H
 		}
 		sent, token, err := Read(r)
 		if want := name(r); err == nil && sent != want {
-			err = fmt.Errorf("redlatch: %w: it is for %q, and this is protected by %q", ErrMalformed, sent, want)
+			err = fmt.Errorf("redlatch: %w: the token is for %q, but this resource is protected by %q", ErrMalformed, sent, want)
 		}
 		if err != nil {
 			Refuse(w, err)
@@ -87,7 +87,7 @@ func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.H
 	})
 }
 
-// body is the body of a request, of which reading can be made to fail.
+// body is the body of a request. Reading it can be made to fail.
 type body struct {
 	io.ReadCloser
 	w     http.ResponseWriter

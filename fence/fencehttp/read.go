@@ -15,7 +15,7 @@ var (
 	// ErrMissing says that a request has no token.
 	ErrMissing = errors.New("no fencing token")
 
-	// ErrMalformed says that the headers of a request make no sense, or are for another name than
+	// ErrMalformed says that the headers of a request make no sense, or are for a name other than
 	// the one that is protected.
 	ErrMalformed = errors.New("malformed fencing token")
 )
@@ -42,8 +42,8 @@ func Read(r *http.Request) (name string, token int64, err error) {
 }
 
 // Refuse answers a request with the status that an error calls for, see the package's table, and
-// the error's text. Any error but those of [Read] and a [*fence.StaleError] is a 503, and its text
-// stays here. Call it before anything is written.
+// the error's text. Any error except those of [Read] and a [*fence.StaleError] is a 503, and its
+// text is not sent. Call it before anything is written.
 func Refuse(w http.ResponseWriter, err error) {
 	var stale *fence.StaleError
 	switch {

@@ -16,9 +16,9 @@ type Transport struct {
 	Base  http.RoundTripper // what sends the requests; default http.DefaultTransport
 }
 
-// RoundTrip sends the request. If the lease is no longer held nothing is sent, and the error is a
-// [*fence.StaleError] with token 0; an http.Client wraps it, so ask with errors.Is or errors.As. A
-// service that refuses the token is not an error here: see [Refused].
+// RoundTrip sends the request. If the lease is no longer held, nothing is sent, and the error is a
+// [*fence.StaleError] with token 0; an http.Client wraps it, so test it with errors.Is or
+// errors.As. A service that refuses the token is not an error here: see [Refused].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	token := t.Lease.Token()
 	if token <= 0 {

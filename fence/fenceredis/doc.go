@@ -15,7 +15,7 @@
 // # Where the token is kept
 //
 // The newest token seen, the mark, is in a key beside the value's, in the same hash slot:
-// {stock:7}:mark for stock:7, {order}:7:mark for {order}:7. It is as good as the value: what loses
+// {stock:7}:mark for stock:7, {order}:7:mark for {order}:7. It is as safe as the value: what loses
 // the value, such as a failover, can lose the mark, and then an old token passes until a newer one
 // is seen. It expires seven days after the value would, and never if the value does not. Set
 // maxmemory-policy so that neither is evicted.

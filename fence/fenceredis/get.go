@@ -12,7 +12,7 @@ import (
 // earlier holder can change what was read. found is false if there is no value. It returns when
 // Redis has answered or ctx is done. Safe for concurrent use.
 //
-// If the token is stale or not positive the error is a [*fence.StaleError] with the key as its
+// If the token is stale or not positive, the error is a [*fence.StaleError] with the key as its
 // name. A key that [MarkKey] refuses, and a token above 2^53, are refused with an error that
 // matches [fence.ErrInvalid]. After any other error the token may be remembered or not, and Get may
 // be called again.

@@ -19,11 +19,11 @@ import (
 // stores it there for ttl milliseconds, or for good if ttl is 0. Otherwise it returns the newest
 // token (0 if there is none, so let success return something that is no integer) and stores
 // nothing. The mark must be in KEYS, in the hash slot of the others: see [MarkKey]. Tokens must be
-// integers from 1 to 2^53, as those of redlatch are until the year 2255. What is smaller or larger,
-// and a text that is no number, NaN included, is stale. A mark that is none of these numbers, nor
-// 0, is an error.
+// integers from 1 to 2^53, as those of redlatch are until the year 2255. Anything smaller or
+// larger, and any text that is not a number, NaN included, is stale. A mark that is none of these
+// numbers, nor 0, is an error.
 //
-// tonumber reads "NaN" as a number, which no comparison with another is true of. So stale asks
+// tonumber reads "NaN" as a number, but no comparison of NaN with a number is true. So stale asks
 // whether a number is within its bounds, and not whether it is outside of them.
 const Check = `local function stale(mark, token, ttl)
 local MAX = 9007199254740992
@@ -66,10 +66,10 @@ var (
 	getScript = conn.NewScript("fence get", get)
 )
 
-// MarkKey is the key that holds the newest token seen for a key, in the same hash slot. A key that
-// is empty, longer than 512 bytes, no UTF-8, with control characters or with braces that are no
-// hash tag, is refused with an error that matches [fence.ErrInvalid]; so is one that is nothing but
-// a hash tag.
+// MarkKey returns the key that holds the newest token seen for a key, in the same hash slot. A key
+// that is empty, longer than 512 bytes, no UTF-8, with control characters or with braces that are
+// no hash tag, is refused with an error that matches [fence.ErrInvalid]; so is one that is nothing
+// but a hash tag.
 func MarkKey(key string) (string, error) {
 	of, err := keys.Of("", key)
 	if err != nil {

@@ -16,9 +16,9 @@ const maxToken = 1 << 53
 // remembers the token. The value expires after ttl; with a ttl of 0 it does not. It returns when
 // Redis has answered or ctx is done. Safe for concurrent use.
 //
-// If the token is stale or not positive the error is a [*fence.StaleError] with the key as its
-// name, and nothing was written. A key that [MarkKey] refuses, a ttl that is negative or no whole
-// number of milliseconds, and a token above 2^53 are refused with an error that matches
+// If the token is stale or not positive, the error is a [*fence.StaleError] with the key as its
+// name, and nothing was written. A key that [MarkKey] refuses, a ttl that is negative or not a
+// whole number of milliseconds, and a token above 2^53 are refused with an error that matches
 // [fence.ErrInvalid].
 //
 // A [*conn.ReplyError] inside the error says that Redis refused the write. After any other error it
@@ -42,7 +42,7 @@ func Set(ctx context.Context, c conn.Conn, key, value string, token int64, ttl t
 	return nil
 }
 
-// check refuses what needs no server to be refused, and returns the key of the mark.
+// check refuses what it can without a server, and returns the key of the mark.
 func check(key string, token int64) (mark string, err error) {
 	mark, err = MarkKey(key)
 	if err != nil {

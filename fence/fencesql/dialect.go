@@ -12,7 +12,7 @@ const (
 	SQLite                        // 3.35 or newer
 )
 
-// String is the name of the database.
+// String returns the name of the database.
 func (d Dialect) String() string {
 	switch d {
 	case PostgreSQL:
@@ -56,7 +56,7 @@ func (d Dialect) write(table string) statements {
 	return s
 }
 
-// quote makes a valid table name one that is no keyword.
+// quote quotes a valid table name, so that it cannot be a keyword.
 func (d Dialect) quote(name string) string {
 	if d == MySQL {
 		return "`" + name + "`"

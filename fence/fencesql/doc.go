@@ -16,10 +16,10 @@
 //
 // A check in a transaction of its own protects nothing: between its commit and the write, the
 // process can be suspended, the next holder checks and writes, and then the old write comes.
-// Inside, the row lock makes the next holder's check wait until this transaction ends, or this
-// one's until the next holder's has ended; and then it is refused. This is why [Table.Check] takes
-// a *sql.Tx and nothing else. What the transaction does elsewhere, a mail or a request to a
-// service, is not protected.
+// Inside, the row lock makes one of the two checks wait. Either the next holder's check waits until
+// this transaction has ended. Or this check waits until the next holder's transaction has ended,
+// and is then refused. This is why [Table.Check] takes a *sql.Tx and nothing else. What the
+// transaction does elsewhere, a mail or a request to a service, is not protected.
 //
 // # Isolation levels
 //
@@ -28,7 +28,7 @@
 //
 //   - PostgreSQL, READ COMMITTED (its default): Check waits for the row and sees the newest token.
 //   - PostgreSQL, REPEATABLE READ and SERIALIZABLE: Check waits, and if the other transaction
-//     committed it fails with a serialization failure (SQLSTATE 40001). Roll back and run the
+//     committed, Check fails with a serialization failure (SQLSTATE 40001). Roll back and run the
 //     transaction again, as always at these levels.
 //   - MySQL and MariaDB, all levels: Check waits for the row and sees the newest token, also if the
 //     transaction's snapshot is older; MariaDB with innodb_snapshot_isolation may fail with error
@@ -38,8 +38,8 @@
 //     transaction read before, SQLite may refuse to go on with SQLITE_BUSY; begin it with BEGIN
 //     IMMEDIATE, for which drivers have an option.
 //
-// What the driver said is inside the error that Check returns, for errors.As. Only a
-// [*fence.StaleError] is a verdict on the token.
+// The error that Check returns wraps the driver's error, for errors.As. Only a [*fence.StaleError]
+// is a verdict on the token.
 //
 // # Without a table
 //
@@ -62,7 +62,7 @@
 // # The size of the table
 //
 // Rows are never removed. The token of a lock on one server or cluster is about the time of the
-// acquisition in microseconds since 1970, so rows of long ago can be deleted by their token once no
-// process can be left that holds such an old one. Over a quorum, and where Redisson counts as well,
+// acquisition in microseconds since 1970, so old rows can be deleted by their token, once no
+// process can still hold such an old one. Over a quorum, and where Redisson counts tokens as well,
 // the newest token of a name in daily use can be as old as the name: delete none of those.
 package fencesql

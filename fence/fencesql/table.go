@@ -14,16 +14,16 @@ import (
 // redlatch takes.
 const maxName = 512
 
-// Table is a guard table: the newest token seen for each name. Make it with [New]; it does not
-// change, needs no database until it is used, and is safe for concurrent use.
+// Table is a guard table: the newest token seen for each name. Make it with [New]; it is immutable,
+// needs no database until it is used, and is safe for concurrent use.
 type Table struct {
 	name       string
 	statements statements
 }
 
-// New describes a guard table. The name is of lower-case letters, digits and underscores, at most
-// 63, and may have a schema or database in front ("app.fence"). Any other name, and a dialect that
-// is none, is refused with an error that matches [fence.ErrInvalid].
+// New describes a guard table. The name has lower-case letters, digits and underscores, at most 63,
+// and may have a schema or database in front ("app.fence"). Any other name, or an unknown dialect,
+// is refused with an error that matches [fence.ErrInvalid].
 func New(d Dialect, table string) (*Table, error) {
 	if d < PostgreSQL || d > SQLite {
 		return nil, fmt.Errorf("redlatch: guard table %q: dialect %d is %w: use PostgreSQL, MySQL or SQLite", table, int(d), fence.ErrInvalid)
@@ -39,7 +39,7 @@ func New(d Dialect, table string) (*Table, error) {
 	return &Table{name: table, statements: d.write(strings.Join(parts, "."))}, nil
 }
 
-// DDL is the statement that creates the table if it is missing, for a file of migrations.
+// DDL returns the statement that creates the table if it is missing, for a migration file.
 func (t *Table) DDL() string { return t.statements.create }
 
 // Create creates the table if it is missing, and returns when it is there. Several processes may

@@ -2,7 +2,7 @@ package engine
 
 import "sync"
 
-// Counts is the waits for counts of a client.
+// Counts is the waits of a client for counts.
 type Counts struct {
 	mu  sync.Mutex                     // guards all; a leaf
 	all map[string]map[*Count]struct{} // by the key of the count
@@ -47,8 +47,8 @@ func (cs *Counts) waits(key string) bool {
 	return len(cs.all[key]) > 0
 }
 
-// hear takes a message that the count of a round is zero. Those that wait for another round of it
-// ask.
+// hear handles a message that the count of a round is zero. Waits for another round of it ask
+// Redis.
 func (cs *Counts) hear(key string, round int64) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -61,7 +61,7 @@ func (cs *Counts) hear(key string, round int64) {
 	}
 }
 
-// askAll has all ask: messages may have been missed.
+// askAll has all waits ask Redis: messages may have been missed.
 func (cs *Counts) askAll() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package engine puts one client together, hands on what it hears, and ends it. Its rooms are the
+// Package engine puts one client together, hands on what it hears, and ends it. Its parts are the
 // packages below it; docs/architecture.md shows them.
 package engine
 
@@ -34,7 +34,7 @@ import (
 	"github.com/redlatch/redlatch/internal/record/presence"
 )
 
-// Engine is one client's identity towards Redis, and its parts.
+// Engine is one client's identity toward Redis, and its parts.
 type Engine struct {
 	Config
 	Conn   conn.Conn
@@ -55,7 +55,7 @@ type Engine struct {
 	Survey   *survey.Survey
 	Counts   Counts
 
-	// The order of locks stands in docs/architecture.md, "Locks, and their order". A function that
+	// The order of locks is in docs/architecture.md, "Locks, and their order". A function that
 	// needs a lock ends in Locked, or its comment ends with "The caller holds x.mu."
 
 	words    Words
@@ -68,7 +68,7 @@ type Engine struct {
 	Closing  context.Context // done once Stop is called
 	close    context.CancelFunc
 
-	mu         sync.Mutex // guards closed and followed, and that background grows from nothing only while closed is false
+	mu         sync.Mutex // guards closed and followed, and that background grows from zero only while closed is false
 	closed     bool
 	followed   map[string]*following // by channel
 	background sync.WaitGroup        // acquisitions under way, and whatever they and the schedule spawned
@@ -82,8 +82,8 @@ type Config struct {
 
 	Heartbeat, RequestTimeout, FenceTTL time.Duration
 
-	Journal bool        // it writes one
-	Trouble func(error) // is called when Redis does not take the entries; nil for no call
+	Journal bool        // whether the client writes one
+	Trouble func(error) // called when Redis does not take the entries; may be nil
 }
 
 // LiveFor returns how long the client is believed alive after each sign of life: two heartbeats may
@@ -95,9 +95,9 @@ type Words struct {
 	Tell    func(ctx context.Context, l *lock.Lock, e lock.Event)
 	Lost    func(l *lock.Lock, owner string, token int64, why lock.Loss) error
 	Taken   func(l *lock.Lock, by lock.Occupant) error
-	Refusal func(l *lock.Lock, reason string) error           // of an acquisition that a script refuses for good
-	InUse   func(s ask.Subject, got string, size int64) error // that the name is something else
-	Labels  func(context.Context) map[string]string           // that a program gave what it acquires under a context
+	Refusal func(l *lock.Lock, reason string) error           // error: a script refuses the acquisition for good
+	InUse   func(s ask.Subject, got string, size int64) error // error: the name is something else
+	Labels  func(context.Context) map[string]string           // that a program gave its acquisitions under a context
 }
 
 // New returns an engine over a connection. It sends nothing.
@@ -118,7 +118,7 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 		},
 		Lost: words.Lost, Tell: e.tell,
 	})
-	e.Schedule = schedule.Start(now, e.Keeper.ExtendDue)
+	e.Schedule = schedule.Start(now, e.Keeper.Awake)
 	e.Presence = presence.New(e.Closing, c, keys.Record(e.Prefix, e.ID), e.process, e.RequestTimeout, e.Schedule, now)
 	e.Notes = notes.New(e.Closing, c, keys.Notes(e.Prefix, e.ID), e.RequestTimeout, e.Schedule, now)
 	e.Listener = subscribe.New(
@@ -155,7 +155,7 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 	return e
 }
 
-// Stop ends all that waits, and lets nothing begin. Leases are held until Close.
+// Stop ends all waits, and lets nothing begin. Leases are held until Close.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	e.closed = true
@@ -164,7 +164,7 @@ func (e *Engine) Stop() {
 	e.Schedule.Stop()
 }
 
-// Close ends the client after Stop, also if a hook panics at the loss of a lease. It returns the
+// Close ends the client after Stop, even if a hook panics at the loss of a lease. It returns the
 // error of the connection.
 func (e *Engine) Close() (err error) {
 	defer func() { err = e.leave() }()
@@ -244,7 +244,7 @@ func (e *Engine) Adopt(ctx context.Context, l *lock.Lock, t lock.Text, w acquire
 	return got, err
 }
 
-// ReadJournal calls tell for each entry that the reader is to tell, until it returns false.
+// ReadJournal calls tell for each entry that the reader is to tell, until tell returns false.
 func (e *Engine) ReadJournal(ctx context.Context, r journal.Reader, tell func(journal.Entry) bool) error {
 	r.Nodes, r.Key, r.Timeout = e.Asker.Nodes(), keys.Journal(e.Prefix), e.RequestTimeout
 	if r.Enough = 1; e.Quorum != nil {
@@ -272,8 +272,8 @@ type following struct {
 	end       context.CancelFunc
 }
 
-// Follow keeps a subscription to a channel up until ctx is done; one is for all that follow the same. The
-// channel that it returns has news when a message came, and when one may have been missed.
+// Follow keeps a subscription to a channel up until ctx is done. All that follow a channel share
+// one. The channel that it returns has news when a message came, and when one may have been missed.
 func (e *Engine) Follow(ctx context.Context, channel string) <-chan struct{} {
 	news := make(chan struct{}, 1)
 	e.mu.Lock()
@@ -320,7 +320,7 @@ func (e *Engine) process() presence.Process {
 	}
 }
 
-// restoreVotes gives every node the right to vote that may have it, for the kind of a lock. If
+// restoreVotes gives the right to vote, for the kind of a lock, to every node that may have it. If
 // the whole quorum is new, it does so for all kinds.
 func (e *Engine) restoreVotes(ctx context.Context, l *lock.Lock) {
 	var others []quorum.Right

@@ -14,8 +14,8 @@ import (
 // rememberForce is how long Redis remembers a forced release.
 const rememberForce = time.Hour
 
-// Rob returns how a lock is taken from a holder that was there at that time; from none if it is the
-// zero one. When it was taken, the journal is told, and a lease of this client, which may not listen.
+// Rob returns how to take a lock from its holder at that time; the zero victim means none. Once it
+// is taken, Tell tells the journal, and a lease of this client, which may not listen.
 func (e *Engine) Rob(l *lock.Lock, victim survey.Holder, at time.Time, reason string) acquire.Robbery {
 	where := func(p presence.Process) lock.Process {
 		return lock.Process{Host: p.Host, PID: p.PID, Program: p.Program}
@@ -24,7 +24,7 @@ func (e *Engine) Rob(l *lock.Lock, victim survey.Holder, at time.Time, reason st
 	s := script.Seizure{From: victim.Owner, Note: note.String(), Remember: rememberForce}
 	if victim.Client != "" {
 		s.Address = keys.Grants(e.Prefix, victim.Client)
-		if e.Conn.Target().Cluster { // whether or not this client has sharded channels, that one may
+		if e.Conn.Target().Cluster { // that client may have sharded channels even if this has none
 			s.Shard = l.Keys.Grants(victim.Client)
 		}
 	}

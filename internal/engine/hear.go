@@ -9,7 +9,7 @@ import (
 // are in line/poll.go, and places in line that Redis has dropped in line/restore.go.
 
 // subscribed is called when a subscription was connected or lost. Messages may have been published
-// while it was not, and from now on its waiters have to ask more often, or need not any more (how
+// while it was down. From now on its waiters have to ask more often, or no longer need to (how
 // often: line/pace.go). No wait ends.
 func (e *Engine) subscribed(s *subscribe.Subscription) {
 	if s == e.Listener.Plain() {
@@ -26,13 +26,13 @@ func (e *Engine) subscribed(s *subscribe.Subscription) {
 	}
 }
 
-// uses reports whether the client needs to hear of the name with this key. A holder hears of a
-// force, and of a failover to a server that may not know of a release.
+// uses reports whether the client needs to hear of the name with this key. A holder hears that its
+// lock was taken by force, and of a failover to a server that may not know of a release.
 func (e *Engine) uses(key string) bool {
 	return e.Line.Waits(key) || e.Counts.waits(key) || e.Keeper.Uses(key)
 }
 
-// hear takes one message. A text that is none is ignored: anybody may publish on the channel.
+// hear handles one message. Any other text is ignored: anybody may publish on the channel.
 func (e *Engine) hear(text string) {
 	switch m := script.ParseMessage(text); m.Verb {
 	case script.MessageGrant:

@@ -22,7 +22,7 @@ const (
 	journalAge    = 7 * 24 * time.Hour // for which an entry is kept
 	journalWaited = time.Minute        // of an acquisition that is noted
 	journalHeld   = 10 * time.Minute   // of a lease that is noted
-	journalOften  = 10                 // entries of one type in a minute, but for losses and what was taken by force
+	journalOften  = 10                 // entries of one type per minute, except losses and locks taken by force
 )
 
 // recorder chooses what the client notes in the journal.
@@ -36,7 +36,7 @@ type recorder struct {
 	ended recent.Set // leases of aged that have ended: an event of the watchdog may come after that
 }
 
-// newRecorder returns what writes the journal of a client.
+// newRecorder returns the recorder that writes the journal of a client.
 func newRecorder(e *Engine, given func(context.Context) map[string]string) *recorder {
 	p := e.Presence.Self()
 	return &recorder{

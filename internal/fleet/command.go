@@ -8,12 +8,12 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// defaultPrefix is that of clients and commands which are not told another.
+// defaultPrefix is that of clients and commands that are given no other.
 const defaultPrefix = "redlatch:"
 
-// ReleaseCommand returns the command that takes a lock from this holder by force, for a shell. It
-// names the owner, so that it takes the lock from no later holder, however often it is typed. It is
-// "" where there is none, or where a name cannot be typed.
+// ReleaseCommand returns the shell command that takes a lock from this holder by force. It names
+// the owner, so that it takes the lock from no later holder, no matter how often it is typed. It is
+// "" if there is no owner, or a name cannot be typed.
 func ReleaseCommand(l *Lock, h redlatch.Holder) string {
 	args := append([]string{"redlatch", "release", "--force"}, Only(h)...)
 	if prefix := strings.TrimSuffix(l.Key, l.Name); prefix != defaultPrefix {
@@ -29,8 +29,8 @@ func ReleaseCommand(l *Lock, h redlatch.Holder) string {
 	return strings.Join(args, " ")
 }
 
-// Only returns the flags of release that mean this holder and no later one. The window of a job is always
-// named alike, so it is told by its time, too.
+// Only returns the flags of release that mean this holder and no later one. The owner of a job's
+// window is always the same, so its time is given, too.
 func Only(h redlatch.Holder) []string {
 	flags := []string{"--owner", h.Owner}
 	if BetweenRuns(h) && !h.Since.IsZero() {
@@ -39,10 +39,10 @@ func Only(h redlatch.Holder) []string {
 	return flags
 }
 
-// plain is what a shell reads as it is, but for a = at the beginning, by which zsh looks for a program.
+// plain is what a shell reads as it is, except for a leading =, with which zsh looks up a program.
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-"
 
-// ShellWord returns an argument as a shell reads it back.
+// ShellWord returns an argument, quoted so that a shell reads it unchanged.
 func ShellWord(arg string) string {
 	if arg != "" && arg[0] != '=' && strings.Trim(arg, plain) == "" {
 		return arg
@@ -53,8 +53,8 @@ func ShellWord(arg string) string {
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
-// spelled returns an argument in the form $'...' of bash and zsh, in characters that can be seen. A screen
-// replaces others, and the line would name another lock, or be a pattern for more than one.
+// spelled returns an argument in the form $'...' of bash and zsh, in visible characters. A screen
+// may replace others, and the line would name another lock, or be a pattern for several.
 func spelled(arg string) string {
 	var b strings.Builder
 	for _, c := range []byte(arg) {

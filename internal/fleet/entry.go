@@ -31,7 +31,7 @@ func happened(e redlatch.JournalEntry) string {
 		return because(e, "got no answer to an extend, with %s of its lease left", Span(e.Remaining))
 	case redlatch.JournalForced:
 		text := "took it by force from " + formerText(e.Owner, e.From.Process)
-		if e.Token > 0 { // of a foreign holder it is not known
+		if e.Token > 0 { // for a foreign holder it is not known
 			text += fmt.Sprintf(", token %d", e.Token)
 		}
 		if e.Text != "" {
@@ -54,8 +54,8 @@ func happened(e redlatch.JournalEntry) string {
 	return because(e, "noted %s", Visible(string(e.Type)))
 }
 
-// because returns what happened, and the cause behind it if an entry tells one. Up to the name of
-// the lock a cause says again what happened.
+// because returns what happened, and after it the cause, if an entry has one. The part of a cause
+// up to the name of the lock only repeats what happened.
 func because(e redlatch.JournalEntry, format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)
 	cause := strings.TrimPrefix(e.Text, "redlatch: ")

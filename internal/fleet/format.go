@@ -12,7 +12,7 @@ import (
 )
 
 // Visible returns a text of others, quoted if it has a character that cannot be seen, such as a
-// blank at an end, or that a terminal could take for a command.
+// space at an end, or that a terminal could take for a command.
 func Visible(s string) string {
 	if hides(s) || s != strings.TrimSpace(s) {
 		return strconv.Quote(s)
@@ -24,13 +24,13 @@ func hides(s string) bool {
 	return !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !seen(r) })
 }
 
-// seen reports whether a character leaves a mark on a screen, or is a blank. Some that Unicode calls
-// letters do not, such as the Hangul fillers.
+// seen reports whether a character leaves a mark on a screen, or is a space. Some that Unicode
+// calls letters do not, such as the Hangul fillers.
 func seen(r rune) bool {
 	return strconv.IsPrint(r) && r != '\u2800' && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// OneLine returns a sentence of others on one line, without what cannot be seen.
+// OneLine returns a text of others on one line, with a ? for each character that cannot be seen.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if seen(r) {
@@ -59,7 +59,7 @@ func Span(d time.Duration) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// Ago returns how long before that moment it was, both by the server's clock.
+// Ago returns how much time passed from since to at, both by the server's clock.
 func Ago(at, since time.Time) string {
 	if since.IsZero() {
 		return none
@@ -78,7 +78,7 @@ func Recently(ago time.Duration) string {
 	return Span(ago) + " ago"
 }
 
-// Stamp returns a moment, in the time zone that it has.
+// Stamp returns a time as text, in the time zone that it has.
 func Stamp(t time.Time) string {
 	if t.Location() == time.UTC {
 		return t.Format(time.DateTime + " UTC")
@@ -86,7 +86,7 @@ func Stamp(t time.Time) string {
 	return t.Format(time.DateTime)
 }
 
-// Count returns a number with its thousands apart.
+// Count returns a number with commas between its thousands.
 func Count(v any) string {
 	s := fmt.Sprint(v)
 	for i := len(s) - 3; i > 0; i -= 3 {

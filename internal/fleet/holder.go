@@ -109,9 +109,10 @@ func told(labels map[string]string, dead bool, seen, at time.Time) (all []Fact) 
 	return all
 }
 
+// Whether a holder is believed so: meet in engine/survey/picture.go.
 const believedDead = "believed dead"
 
-// sentence returns a text, and what is known beside it.
+// sentence returns a text, followed by these facts.
 func sentence(text string, facts []Fact) string {
 	for _, f := range facts {
 		text += ", " + f.Text
@@ -119,7 +120,7 @@ func sentence(text string, facts []Fact) string {
 	return text
 }
 
-// HolderFacts returns all that is known of a holder beside its process. Moments are in that time
+// HolderFacts returns all that is known of a holder besides its process. Times are in that time
 // zone.
 func HolderFacts(l *Lock, h redlatch.Holder, zone *time.Location) []Fact {
 	var all []Fact
@@ -155,7 +156,7 @@ func HolderFacts(l *Lock, h redlatch.Holder, zone *time.Location) []Fact {
 	return append(all, Fact{Label: "owner", Text: Visible(h.Owner)})
 }
 
-// WaiterFacts returns what a waiter wants, and what is known of it beside its process.
+// WaiterFacts returns what a waiter wants, and what is known of it besides its process.
 func WaiterFacts(kind string, w redlatch.Waiter, at time.Time) []Fact {
 	var all []Fact
 	wants := redlatch.Holder{Slot: -1, Mode: w.Mode, Permits: w.Permits, Value: w.Value}
@@ -178,7 +179,7 @@ func WaiterFacts(kind string, w redlatch.Waiter, at time.Time) []Fact {
 	return append(all, facts...)
 }
 
-// beyond returns what an acquisition has beyond its lease, and what that is called; by kind.
+// beyond returns what an acquisition of a kind has beyond its lease, and what that is called.
 func beyond(kind string, h redlatch.Holder) (label, text string) {
 	switch {
 	case h.Foreign || h.Resting && kind != "slotpool":
@@ -197,7 +198,7 @@ func beyond(kind string, h redlatch.Holder) (label, text string) {
 	return "", ""
 }
 
-// ends returns when a lease runs out that no client extends.
+// ends returns when a lease that no client extends runs out.
 func ends(d time.Duration) string {
 	if d < 0 {
 		return "never expires"
@@ -205,8 +206,8 @@ func ends(d time.Duration) string {
 	return "expires in " + Span(d)
 }
 
-// leaseText returns how the lease of a holder stands. One look does not tell when it was extended;
-// two do.
+// leaseText returns the state of a holder's lease. One look does not show when it was extended; two
+// do.
 func (l *Lock) leaseText(h redlatch.Holder) Fact {
 	ago, seen := l.Extended(h)
 	switch {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Minute is how a lock was waited for in one minute.
+// Minute is how many waiters a lock had in one minute, and how long they waited.
 type Minute struct {
 	Looked  bool          // the lock was looked at in it
-	Waiting int           // the most that waited at once
+	Waiting int           // the most waiters at one time
 	Waited  time.Duration // the longest wait
 }
 
@@ -17,13 +17,13 @@ const (
 	waited  = 1000 // names whose waits are remembered, at most
 )
 
-// hour is what is remembered of how locks were waited for.
+// hour is what is remembered about the waiters of locks.
 type hour struct {
 	mu     sync.Mutex         // guards all below
-	looked [minutes]int64     // the minutes in which all names were looked at, each at its remainder
-	names  map[string][]dated // that were waited for, or that a viewer had open; oldest first
+	looked [minutes]int64     // minutes in which all names were looked at, at index minute%minutes
+	names  map[string][]dated // that had waiters, or that a viewer had open; oldest first
 	full   [minutes]int64     // the minutes in which there was no room for a name
-	swept  int64              // the minute in which those were last forgotten that are too old
+	swept  int64              // the minute in which names that are too old were last forgotten
 }
 
 type dated struct {
@@ -33,7 +33,7 @@ type dated struct {
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
-// note remembers a look at these names, or at all that there are.
+// note remembers a look at these names; all says that there are no others.
 func (h *hour) note(locks []*Lock, all bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *hour) addLocked(name string, at int64, m Minute) {
 	h.names[name] = append(past[max(0, len(past)-minutes+1):], dated{at, m})
 }
 
-// sweepLocked forgets the names that no client has waited for since an hour.
+// sweepLocked forgets the names that no client has waited for in an hour.
 func (h *hour) sweepLocked(at int64) {
 	if at == h.swept {
 		return
@@ -84,7 +84,7 @@ func (h *hour) of(name string, now time.Time) []Minute {
 	defer h.mu.Unlock()
 	last := minuteOf(now)
 	all := make([]Minute, minutes)
-	known := h.names[name] != nil // else it may have been waited for
+	known := h.names[name] != nil // else clients may have waited for it
 	for i := range all {
 		at := last - minutes + 1 + int64(i)
 		all[i].Looked = h.looked[at%minutes] == at && (known || h.full[at%minutes] != at)
@@ -97,7 +97,7 @@ func (h *hour) of(name string, now time.Time) []Minute {
 	return all
 }
 
-// recall remembers minutes of a name that have ended just now, oldest first.
+// recall remembers minutes of a name, oldest first; the last one has just ended.
 func (h *hour) recall(name string, past []Minute, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

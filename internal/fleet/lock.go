@@ -19,7 +19,7 @@ func (l *Lock) KindText() string {
 	return cmp.Or(l.Kind, "not in use")
 }
 
-// ToGo says how a countdown stands, which has no holders; "" for a lock.
+// ToGo returns the state of a countdown, which has no holders; "" for a lock.
 func (l *Lock) ToGo() string {
 	if l.Kind != "countdown" {
 		return ""
@@ -30,7 +30,7 @@ func (l *Lock) ToGo() string {
 	return Count(l.Count) + " of " + Count(l.Size) + " to go"
 }
 
-// HolderText returns the first holder in words for a list, and how many there are beside it; or why
+// HolderText returns the first holder in words for a list, and how many others there are; or why
 // there is none. The page of one lock has the words of holder.go.
 func (l *Lock) HolderText() string {
 	switch {
@@ -73,7 +73,7 @@ func (l *Lock) HolderText() string {
 	return text
 }
 
-// others says how many hold the lock beside the first, how many clients only keep it, and how many
+// others says how many hold the lock besides the first, how many clients only keep it, and how many
 // places are at rest.
 func (l *Lock) others() (text string) {
 	var live, kept, rest int
@@ -106,8 +106,8 @@ func (l *Lock) others() (text string) {
 	return text
 }
 
-// WaitingText returns how many wait, beside them those that are believed dead, and for how many
-// callers the living ones wait, if for more than themselves.
+// WaitingText returns how many wait, after that how many are believed dead, and how many callers
+// the living ones wait for, if that is more than themselves.
 func (l *Lock) WaitingText() string {
 	text := waitingText(l.Waiting, l.Deaf)
 	if l.Calls > l.Waiting {
@@ -116,7 +116,7 @@ func (l *Lock) WaitingText() string {
 	return text
 }
 
-// HoldersText returns how many hold, and beside them the names of which too few nodes can tell all holders.
+// HoldersText returns how many hold, and for how many names too few nodes can report all holders.
 func (t *Totals) HoldersText() string {
 	if t.Doubtful == 0 {
 		return Count(t.Holders)
@@ -124,7 +124,7 @@ func (t *Totals) HoldersText() string {
 	return Count(t.Holders) + " + " + Count(t.Doubtful) + " unknown"
 }
 
-// WaitingText returns how many wait, and beside them those that are believed dead.
+// WaitingText returns how many wait, and after that how many are believed dead.
 func (t *Totals) WaitingText() string { return waitingText(t.Waiters, t.DeadWaiters) }
 
 func waitingText(living, dead int) string {
@@ -134,8 +134,8 @@ func waitingText(living, dead int) string {
 	return Count(living) + " + " + Count(dead) + " dead"
 }
 
-// Facts returns what is known of a lock beside its holders and waiters. alone says that it is on
-// one server, and not on a quorum. Moments are in that time zone.
+// Facts returns what is known of a lock besides its holders and waiters. alone says that it is on
+// one server, and not on a quorum. Times are in that time zone.
 func (l *Lock) Facts(alone bool, zone *time.Location) []Fact {
 	all := []Fact{
 		{Label: "key", Text: Visible(l.Key)},
@@ -173,7 +173,7 @@ func (l *Lock) Facts(alone bool, zone *time.Location) []Fact {
 // maxRemembered is how long a name that is not used is remembered, at most.
 const maxRemembered = 366 * 24 * time.Hour
 
-// lastToken returns the last token, and of a free lock on one server also when that was given. The
+// lastToken returns the last token, and for a free lock on one server also when it was given: the
 // token is the server's time in microseconds then, unless another library counts the tokens.
 func (l *Lock) lastToken(alone bool, zone *time.Location) string {
 	given := time.UnixMicro(l.Token)

@@ -18,17 +18,17 @@ type Lock struct {
 	redlatch.LockInfo           // Holders has the live ones first; Waiters has the first Line of them
 	Waiting           int       // waiters that are not believed dead
 	Deaf              int       // waiters that are believed dead
-	Calls             int       // callers for which those stand in line that are not
+	Calls             int       // callers behind the waiters that are not believed dead
 	Looked            time.Time // by this machine's clock
 
 	waited time.Duration
 	leases map[string]lease // that were seen to be extended, by their owners
 }
 
-// lease is what successive looks tell of the lease of a holder.
+// lease is what successive looks show about the lease of a holder.
 type lease struct {
-	most     time.Duration // that was left of it
-	least    time.Duration // that was left of it at a look that saw an extend
+	most     time.Duration // the most that was left of it
+	least    time.Duration // the least that was left of it at a look that saw an extend
 	extended time.Time     // by the server's clock; the zero time if no extend was seen
 }
 
@@ -67,7 +67,7 @@ func LiveFirst(a, b redlatch.Holder) int {
 	return -1
 }
 
-// follow takes over what the look before this one tells of the leases.
+// follow takes over what the look before this one showed about the leases.
 func (l *Lock) follow(old *Lock) {
 	then := make(map[string]redlatch.Holder, len(old.Holders))
 	for _, h := range old.Holders {
@@ -82,7 +82,7 @@ func (l *Lock) follow(old *Lock) {
 		known.most = max(known.most, before.Remaining, h.Remaining)
 		if l.At.Add(h.Remaining).Sub(old.At.Add(before.Remaining)) > jitter {
 			known.extended = l.At.Add(-min(known.most-h.Remaining, l.At.Sub(old.At)))
-			if known.least == 0 || h.Remaining < known.least { // a program may have made it longer for once
+			if known.least == 0 || h.Remaining < known.least { // a program may have made it longer once
 				known.least = h.Remaining
 			}
 		}
@@ -93,7 +93,7 @@ func (l *Lock) follow(old *Lock) {
 	}
 }
 
-// jitter is by how much the end of a lease may seem to move: Redis counts milliseconds.
+// jitter is how far the end of a lease may seem to move: Redis counts milliseconds.
 const jitter = 20 * time.Millisecond
 
 // Extended returns how long ago a holder extended its lease, if two looks at the lock have shown
@@ -107,15 +107,15 @@ func (l *Lock) Extended(h redlatch.Holder) (ago time.Duration, seen bool) {
 }
 
 // Overdue reports whether a holder that has extended its lease before should have done so again:
-// less than half is left of the least that was seen left just after an extend. A client extends with two
-// thirds left.
+// it has less than half of the least that was seen to be left just after an extend. A client
+// extends with two thirds left.
 func (l *Lock) Overdue(h redlatch.Holder) bool {
 	_, seen := l.Extended(h)
 	return seen && !h.Detached && h.Remaining < l.leases[h.Owner].least/2
 }
 
-// Held returns for how long the oldest holder has held the lock; 0 if that is unknown, and for a
-// place that is kept free or a lock that its client only keeps.
+// Held returns how long the oldest holder has held the lock; 0 if that is unknown, and for a place
+// that is kept free or a lock that its client only keeps.
 func (l *Lock) Held() time.Duration {
 	var held time.Duration
 	for _, h := range l.Holders {
@@ -126,10 +126,10 @@ func (l *Lock) Held() time.Duration {
 	return held
 }
 
-// Waited returns for how long one waits that is not believed dead, the longest of them.
+// Waited returns the longest wait of the waiters that are not believed dead.
 func (l *Lock) Waited() time.Duration { return l.waited }
 
-// idle reports whether a holder is none at work: its place is kept free, or its client only keeps
+// idle reports whether a holder is not at work: its place is kept free, or its client only keeps
 // the lock.
 func idle(h redlatch.Holder) bool { return h.Resting || !h.Kept.IsZero() }
 
@@ -166,12 +166,12 @@ const (
 	NoStandby = "without candidates"
 )
 
-// Totals are what the rows of a list of locks come to.
+// Totals are the sums and maxima of the rows of a list of locks.
 type Totals struct {
 	At            time.Time // by this machine's clock
 	Names         int
 	Holders       int           // without those that are idle
-	Doubtful      int           // names of which too few nodes tell all holders
+	Doubtful      int           // names for which too few nodes report all holders
 	Waiters       int           // without those that are believed dead
 	Kept          int           // locks that clients only keep
 	DeadHolders   int           // of the holders and of those that only keep a lock, the ones that are believed dead
@@ -219,10 +219,10 @@ type Picture struct {
 	History []Totals // of earlier pictures, oldest first
 
 	Taken time.Time     // when the last look at all names ended; zero if none did
-	Begun time.Time     // when that look began: what it found can be so old
+	Begun time.Time     // when that look began: what it found can be that old
 	Took  time.Duration // of that look, without the pauses
 	Pause time.Duration // until the next
-	Found int           // names that are known as long as no look at all has succeeded, else 0
+	Found int           // names that are known, until a look at all names has succeeded; then 0
 
 	Err   error     // of the last look at all names; nil if it succeeded
 	Since time.Time // of the first of the looks that failed in a row
@@ -239,7 +239,7 @@ type Picture struct {
 // Fresh is the age up to which a picture is as good as live.
 const Fresh = 5 * time.Second
 
-// Age returns how old the list of locks is, or 0 if that is not worth telling: there is none, or it
+// Age returns how old the list of locks is, or 0 if that is not worth showing: there is none, or it
 // is fresh. With many names, or a slow Redis, a look takes long.
 func (p *Picture) Age(now time.Time) time.Duration {
 	age := now.Sub(p.Begun)
@@ -260,8 +260,8 @@ type Record struct {
 // that has not been looked at yet.
 func (p *Picture) Record(name string) *Record { return p.records[name] }
 
-// Hour returns how a name that a viewer has open was waited for in each minute of the last hour,
-// oldest first. It is nil if that has not been looked at yet.
+// Hour returns the waits for a name that a viewer has open, in each minute of the last hour, oldest
+// first. It is nil if that has not been looked at yet.
 func (p *Picture) Hour(name string) []Minute { return p.hours[name] }
 
 type detail struct {
@@ -269,7 +269,7 @@ type detail struct {
 	err  error
 }
 
-// Detail returns the name that a viewer has open, also if it is free. Both are nil if it has not
+// Detail returns the name that a viewer has open, even if it is free. Both are nil if it has not
 // been looked at yet.
 func (p *Picture) Detail(name string) (*Lock, error) {
 	if d := p.details[name]; d != nil {
@@ -290,7 +290,7 @@ func (p *Picture) find(name string) *Lock {
 	return p.Locks[i]
 }
 
-// show puts locks into a picture that is being made, unless what it has of one was looked at later.
+// show puts locks into a picture that is being made. It keeps those that it has from a later look.
 func (p *Picture) show(locks []*Lock) {
 	for i, l := range locks {
 		switch old := p.find(l.Name); {
@@ -307,8 +307,8 @@ func (p *Picture) show(locks []*Lock) {
 	}
 }
 
-// replace puts what was looked at again in the place of what was known before. Names that are new
-// or gone since are left to the next look at all names.
+// replace puts the locks that were looked at again in place of those known before. Names that have
+// appeared or gone since then are left to the next look at all names.
 func (p *Picture) replace(again map[string]*Lock) {
 	if len(again) == 0 || len(p.Locks) == 0 {
 		return

@@ -31,7 +31,7 @@ type Options struct {
 	Interval time.Duration // the shortest time between two pictures. Default 1s
 }
 
-// Poller looks for all viewers.
+// Poller looks at the locks for all viewers.
 type Poller struct {
 	source  Source
 	options Options
@@ -68,8 +68,8 @@ func (p *Poller) Close() {
 	p.running.Wait()
 }
 
-// Watch has the poller look until stop is called. A name of interest is looked at in each round, also
-// if it is free.
+// Watch makes the poller look until stop is called. A name of interest is looked at in each round,
+// even if it is free.
 func (p *Poller) Watch(in Interest) (stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *Poller) Picture() (*Picture, <-chan struct{}) {
 }
 
 // Await returns a picture that a look has made after start, with what is of interest in it. It
-// returns the last picture if none comes before ctx is done. The caller watches.
+// returns the last picture if none comes before ctx is done. The caller must have called Watch.
 func (p *Poller) Await(ctx context.Context, start time.Time, in Interest) *Picture {
 	for {
 		picture, next := p.Picture()
@@ -143,7 +143,7 @@ func (p *Poller) Await(ctx context.Context, start time.Time, in Interest) *Pictu
 	}
 }
 
-// publish makes a picture out of the last one.
+// publish makes a new picture out of the last one.
 func (p *Poller) publish(change func(*Picture)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *Poller) publish(change func(*Picture)) {
 	p.next = make(chan struct{})
 }
 
-// Recall has the poller remember minutes of a name that have ended just now, oldest first.
+// Recall makes the poller remember minutes of a name, oldest first; the last one has just ended.
 func (p *Poller) Recall(name string, past []Minute) { p.hour.recall(name, past, time.Now()) }
 
 // names returns the names that viewers have open.
@@ -177,7 +177,7 @@ func (p *Poller) records() []string {
 	return names
 }
 
-// run looks until there was no viewer for a while.
+// run looks until there has been no viewer for a while.
 func (p *Poller) run() {
 	s := &sweep{p: p, asked: time.Now()}
 	for {

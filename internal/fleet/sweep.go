@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	share   = 10                    // one part in so many of the time is spent on looking
+	share   = 10                    // at most one part in this many of the time is spent on looking
 	perName = 5 * time.Millisecond  // the longest pause for each name that was looked at
-	breath  = 20 * time.Millisecond // a look at all names goes on for so long without a pause
+	breath  = 20 * time.Millisecond // a look at all names goes on for this long without a pause
 	busiest = 50                    // names that are looked at again in long pauses
 	history = 120                   // pictures whose totals are remembered
 	outages = 2 * time.Second       // between looks that fail
-	linger  = 5 * time.Second       // the poller goes on for so long after the last viewer left
-	patient = 10 * time.Second      // of a look at a few names
+	linger  = 5 * time.Second       // the poller goes on for this long after the last viewer left
+	patient = 10 * time.Second      // time limit of a look at a few names
 	nodes   = 3 * time.Second       // between looks at the nodes of a quorum
 	cycles  = 10 * time.Second      // between looks for deadlocks
 	reread  = 3 * time.Second       // between looks at what happened
@@ -35,12 +35,12 @@ type sweep struct {
 	asked   time.Time     // when the names that viewers have open were last looked at
 	rested  time.Time     // when they may be looked at again
 	reading time.Duration // how long the journal took the last time
-	seen    time.Time     // when the nodes were
+	seen    time.Time     // when the nodes were last looked at
 	sought  time.Time     // when deadlocks were last looked for
 	shown   time.Time     // when what the first look has found so far was last shown
 	hot     []string      // the busiest names, if the pause is so long that they are looked at again in it
 	whole   []*Lock       // what the last whole look found
-	failed  bool          // the last look at all names did
+	failed  bool          // the last look at all names failed
 }
 
 // lasts returns how long the poller rests after a look at all names.
@@ -99,7 +99,7 @@ func (s *sweep) all() {
 	p.hour.note(locks, true, time.Now())
 	known := s.nodes()
 	rest := max(p.options.Interval, pause(busy, len(locks)))
-	s.hot = s.hottest(locks, took+busy) // a look that is long has long pauses, too
+	s.hot = s.hottest(locks, took+busy) // a long look has long pauses, too
 	p.publish(func(n *Picture) {
 		n.show(locks)
 		n.Taken, n.Begun, n.Took, n.Found, n.Err, n.Since = time.Now(), begun, took+busy, 0, nil, time.Time{}
@@ -128,15 +128,15 @@ func (s *sweep) cycles() {
 	}
 }
 
-// byName sorts and takes out what was found twice.
+// byName sorts the locks, and removes those that were found twice.
 func byName(found []*Lock) []*Lock {
 	locks := slices.Clone(found)
 	slices.SortStableFunc(locks, func(a, b *Lock) int { return strings.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(locks, func(a, b *Lock) bool { return a.Name == b.Name })
 }
 
-// fail publishes that a look failed, and what it found. What only the last whole look found stays: nothing
-// tells whether it is still so.
+// fail publishes that a look failed, and what it found. What only the last whole look found stays,
+// since it may still be so.
 func (s *sweep) fail(err error, found []*Lock, busy time.Duration) {
 	if s.p.closing.Err() != nil {
 		return
@@ -166,13 +166,13 @@ func (s *sweep) nodes() []redlatch.NodeInfo {
 	return picture.Nodes
 }
 
-// rest waits for so long, and looks at the names that viewers have open in the meantime. It reports
-// whether there is a viewer, or was one a moment ago. Amid a look there need be none: a scrape, or a page
-// without JavaScript, is there for an instant, and the next one would find a look that begins anew.
+// rest waits for that long, and looks at the names that viewers have open in the meantime. It
+// reports whether there is a viewer, or was one a moment ago. Amid a look, none is needed: a
+// scrape, or a page without JavaScript, lasts an instant, and the next one would find a new look.
 func (s *sweep) rest(d time.Duration, amid bool) bool {
 	p := s.p
 	end := time.Now().Add(d)
-	var alone time.Time // since when there is no viewer
+	var alone time.Time // since when there has been no viewer
 	for {
 		p.mu.Lock()
 		watched, woken := p.viewers > 0, p.woken
@@ -258,7 +258,7 @@ func (s *sweep) open(others []string) {
 		})
 	}
 	asking.Wait()
-	defer func() { // a viewer that opens ever new names does not keep Redis at work
+	defer func() { // a viewer that keeps opening new names does not keep Redis busy
 		most := max(p.options.Interval, time.Duration(len(names))*perName)
 		s.rested = time.Now().Add(min((share-1)*time.Since(s.asked), most))
 	}()
@@ -285,7 +285,7 @@ func (s *sweep) open(others []string) {
 			if d.lock != nil {
 				again[name] = d.lock
 			} else if old := last[name]; old != nil && errors.Is(d.err, redlatch.ErrUnreachable) {
-				d.lock = old.lock // with the error, as the last that is known
+				d.lock = old.lock // the last that is known, along with the error
 			}
 			if slices.Contains(open, name) {
 				n.details[name] = d
@@ -297,7 +297,7 @@ func (s *sweep) open(others []string) {
 }
 
 // read returns the records that viewers look at, and whether any of them is new. It reads the journal
-// once for several: each read of a name of which the journal tells little goes through all of it.
+// once for several: a read of a name with few entries goes through all of the journal.
 func (s *sweep) read(ctx context.Context, last map[string]*Record) (records map[string]*Record, fresh bool) {
 	records = make(map[string]*Record)
 	due := make(map[string]*Record)
@@ -342,7 +342,7 @@ func (s *sweep) read(ctx context.Context, last map[string]*Record) (records map[
 	return records, true
 }
 
-// queryOf returns what asks for the record of a name; of all with "".
+// queryOf returns the query for the record of a name, or of all if it is "".
 func queryOf(name string) redlatch.JournalQuery {
 	if name == "" {
 		return redlatch.JournalQuery{Last: recent}

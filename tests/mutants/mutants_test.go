@@ -610,7 +610,7 @@ var mutants = []mutant{
 	breaks("quorum that is unreachable after one round", "internal/engine/acquire/quorum.go",
 		"now.Since(*h.outage) >= a.by.Timeout", "true", "TestQuorumWaiterTellsAnOutage"),
 	breaks("lease that is never found to be forgotten", "client.go",
-		"		runtime.AddCleanup(lent, (*lease.Lease).TellForgotten, l)\n", "", "TestForgottenLeaseIsTold"),
+		"		runtime.AddCleanup(lent, (*lease.Lease).NoteForgotten, l)\n", "", "TestForgottenLeaseIsTold"),
 	breaks("lease that tells at each extend that it outlives its context", "internal/engine/lease/stray.go",
 		"	if l.outlived == 2 {\n", "	if false {\n", "TestSimulate/outlives"),
 	breaks("Close that does not tell what it leaves", "client.go",

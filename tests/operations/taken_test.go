@@ -101,7 +101,7 @@ func TestTakenWhileClosed(t *testing.T) {
 				return released(c.Semaphore("a", 1).With(rests).TryAcquire(ctx, 1))
 			},
 			func(c *redlatch.Client) error { return check.ErrorOf(c.Semaphore("a", 1).TryAcquire(ctx, 1)) },
-			"what is free next is at rest for another 1m0s",
+			"the next free place is at rest for another 1m0s",
 		},
 		"slotpool": {
 			func(t *testing.T, c *redlatch.Client) error {
@@ -117,7 +117,7 @@ func TestTakenWhileClosed(t *testing.T) {
 			func(c *redlatch.Client) error {
 				return check.ErrorOf(c.SlotPool("a", 1, redlatch.SlotOptions{}).TryAcquire(ctx))
 			},
-			"what is free next is at rest for another 1m0s",
+			"the next free place is at rest for another 1m0s",
 		},
 		"job": {func(_ *testing.T, c *redlatch.Client) error { return run(c) }, run, "its window lasts for another 1m0s"},
 		"yield": {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// WaitOver is why the context of a wait is done whose MaxWait has passed. It matches
-// [context.DeadlineExceeded].
+// WaitOver is the cause of a context that is done because the MaxWait of a wait has passed. It
+// matches [context.DeadlineExceeded].
 type WaitOver time.Duration
 
 func (w WaitOver) Error() string {
@@ -18,9 +18,9 @@ func (w WaitOver) Error() string {
 // Unwrap makes the error match that of a context whose deadline has passed.
 func (WaitOver) Unwrap() error { return context.DeadlineExceeded }
 
-// WhyDone returns the error of a context, nil if it is not done, with its cause in words. The error
-// does not match the cause: that of a lease's context, for one, may match [ErrClosed], and then be
-// taken for what became of the acquisition.
+// WhyDone returns the error of a context, with its cause as text; nil if it is not done. The error
+// does not match the cause: the cause of a lease's context, for example, may match [ErrClosed], and
+// would then be mistaken for the outcome of the acquisition.
 func WhyDone(ctx context.Context) error {
 	err := ctx.Err()
 	if err == nil {
@@ -36,8 +36,8 @@ func WhyDone(ctx context.Context) error {
 	return fmt.Errorf("%w (%v)", err, cause)
 }
 
-// Unanswered is [Unreached] of a request that failed under ctx. If its caller called it off, the
-// error is that of ctx alone: nothing says that Redis would not have answered.
+// Unanswered is [Unreached] for a request that failed under ctx. If the caller canceled it, the
+// error is only that of ctx: Redis might still have answered.
 func Unanswered(ctx context.Context, err error) error {
 	if over := WhyDone(ctx); over != nil && !errors.Is(over, context.DeadlineExceeded) {
 		return over

@@ -1,5 +1,5 @@
-// Package fault defines the errors that all floors share. The root package shows the sentinels to
-// programs, as the same values, and says there what each of them means.
+// Package fault defines the errors that all floors share. The root package exports the sentinels to
+// programs, as the same values, and says what each of them means.
 //
 //	              an error of a request
 //	                       |
@@ -8,7 +8,7 @@
 //	the server's own                    anything else
 //	(conn.ReplyError)              Unreached: ErrUnreachable, too
 //
-// The end of a context is told by [WhyDone], which puts its cause into words.
+// [WhyDone] describes the end of a context, with its cause as text.
 package fault
 
 import (
@@ -56,8 +56,8 @@ func Unreached(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
-// several is errors that came together, told on one line. It is no slice, so that programs may compare
-// errors, and use them as keys of a map.
+// several is errors that came together, printed on one line. It is not a slice, so that programs
+// can compare errors and use them as map keys.
 type several struct{ errs []error }
 
 func (s *several) Error() string {
@@ -70,9 +70,9 @@ func (s *several) Error() string {
 
 func (s *several) Unwrap() []error { return s.errs }
 
-// Join returns these errors as one, without those that are nil; nil if all are. An error that one
-// before it wraps is left out: work that returns the cause of its context, and the release after
-// it, tell the same loss.
+// Join returns these errors as one, without those that are nil; nil if all are. An error that an
+// earlier one wraps is left out: work that returns the cause of its context, and the release after
+// it, report the same loss.
 func Join(errs ...error) error {
 	var all []error
 	for _, err := range errs {

@@ -11,7 +11,7 @@ type Outcome string
 // TimedOut says that MaxWait or the deadline of the context has passed.
 const TimedOut Outcome = "timeout"
 
-// outcomes are the outcomes of errors, those that count first of an error that matches several.
+// outcomes are the outcomes of errors. If an error matches several, the first one counts.
 var outcomes = []struct {
 	err     error
 	outcome Outcome

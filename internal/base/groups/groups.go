@@ -2,7 +2,7 @@
 // in each group of names.
 //
 // A program says which group a name belongs to. Beyond a hundred groups there is one for all others, so
-// that a program which makes a group of each name does not fill the memory of what collects metrics.
+// that a program that makes each name a group does not fill the memory of the metrics collector.
 package groups
 
 import (
@@ -26,13 +26,13 @@ type Groups[S any] struct {
 	named map[string]*group[S]
 }
 
-// New returns the groups that a function tells, or one group if it is nil. The other makes the series
-// of a kind and mode, in a group if there are groups.
+// New returns groups of names. of returns the group of a name; nil is for a single group. create
+// makes the series of a kind and mode, in a group if there are groups.
 func New[S any](of func(name string) string, create func(kind, mode string, group *string) S) *Groups[S] {
 	return &Groups[S]{of: of, make: create, named: make(map[string]*group[S])}
 }
 
-// Series returns those of a name, by kind and mode. It makes them if there are none.
+// Series returns the series of a name, a kind and a mode. It makes them if there are none.
 func (g *Groups[S]) Series(name, kind, mode string) S {
 	if g.of == nil {
 		return g.all.series(kind, mode, func() S { return g.make(kind, mode, nil) })
@@ -73,7 +73,7 @@ func (g *Groups[S]) find(label string) *group[S] {
 	return g.add(label)
 }
 
-// add returns the group with a label: a new one, or "other" if there are as many as may be.
+// add returns the group with a label: a new one, or "other" if there are Most already.
 func (g *Groups[S]) add(label string) *group[S] {
 	g.mu.Lock()
 	defer g.mu.Unlock()

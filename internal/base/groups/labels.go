@@ -1,7 +1,7 @@
 package groups
 
-// The values of labels but for modes and groups (groups.go), for counters that begin at zero. They are
-// those of the library: a test compares them with what it tells.
+// The values of labels, except modes and groups (groups.go), for counters that begin at zero. A
+// test compares them with what the library reports.
 var (
 	// Kinds are the kinds of locks: Event.Kind.
 	Kinds = []string{"mutex", "reentrant", "rwmutex", "semaphore", "slotpool", "election", "job"}
@@ -16,7 +16,7 @@ var (
 	Reasons = []string{"expired", "gone", "deleted", "forgotten", "forced", "max_hold", "not_renewed", "closed"}
 )
 
-// The bounds of histograms, for what collects metrics and takes no exponential ones.
+// The bounds of histograms, for metrics collectors that support no exponential histograms.
 var (
 	AcquireBounds = []float64{.001, .0025, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300}
 	HoldBounds    = []float64{.01, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Aged reports whether an extend tells the age of its lease: the first does, and the first in each
-// minute of the lease. So a lease with a short TTL does not count for more than another, and most
+// Aged reports whether an extend gives the age of its lease: the first does, and the first in each
+// minute of the lease. So a lease with a short TTL does not count more than another, and most
 // extends are one measurement, not two.
 func Aged(heldFor, ttl, before time.Duration) bool {
 	sinceLast := ttl - before

@@ -2,7 +2,7 @@
 // number.
 package recent
 
-// Kept is how many texts are remembered at least.
+// Kept is how many texts are remembered, at least.
 const Kept = 1024
 
 // Set is a set of texts that forgets old ones: it holds the last Kept at least, and twice as many at

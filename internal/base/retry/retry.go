@@ -2,14 +2,14 @@
 //
 //	                 +-- a reply ----------------------------------> the reply
 //	request -------->|
-//	  ^              +-- an error that stays ----------------------> the error
+//	  ^              +-- a permanent error ------------------------> the error
 //	  |              |
-//	  |              +-- an error that may pass ---> time left? no -> the error
+//	  |              +-- a transient error --------> time left? no -> the error
 //	  |                  (Transient)                    | yes
 //	  +--- Sleep(ctx, Pause(n)) <-----------------------+
 //
-// No answer is an error that may pass. The request may have run all the same, so only a request
-// that may run twice can be sent again: every script of redlatch may.
+// No answer is a transient error. The request may still have run, so only a request that may run
+// twice can be sent again: every script of redlatch may.
 //
 // The loop itself belongs to the caller, and so does the time limit. A caller may know better than
 // Transient, too: a release is worth resending while [RefusesWrites] holds.
@@ -26,13 +26,13 @@ import (
 )
 
 // Transient reports whether a request that failed with err is worth resending: nothing was
-// answered, or the server said that it cannot just now. MOVED and ASK are for the adapters: astray in
-// redlatchrueidis, unsettled in redlatchgoredis.
+// answered, or the server said that it cannot right now. The adapters handle MOVED and ASK: astray
+// in redlatchrueidis, unsettled in redlatchgoredis.
 //
-// A "non local key" is the end of a script that deleted a key and wants it back while its slot
-// moves to another node; Redis 8 also speaks of keys "during rehashing of the slot", where a command
-// names several of which one is gone. What the script did stands. What it did not do is done by the resend, or
-// at the next heartbeat.
+// A "non local key" ends a script that has deleted a key and writes it again while its slot moves
+// to another node. Redis 8 also reports keys "during rehashing of the slot", if a command names
+// several and one of them is gone. What the script did stands. The resend, or the next heartbeat,
+// does the rest.
 func Transient(err error) bool {
 	var sent *conn.ReplyError
 	return !errors.As(err, &sent) ||
@@ -40,7 +40,7 @@ func Transient(err error) bool {
 			"during rehashing of the slot")
 }
 
-// RefusesWrites reports whether the server refuses writes for want of memory or disk. A release is
+// RefusesWrites reports whether the server refuses writes for lack of memory or disk. A release is
 // worth resending then, since only a release makes room for the next holder. An acquisition is not.
 func RefusesWrites(err error) bool { return Says(err, "MISCONF", "OOM ") }
 
@@ -50,7 +50,7 @@ func WrongType(err error) bool { return Says(err, "WRONGTYPE") }
 // Says reports whether the server answered with one of these codes. It looks through the whole
 // text, since servers before 7.0 put their own words before what went wrong inside a script.
 func Says(err error, codes ...string) bool {
-	if err == nil { // as a rule: what errors.As writes to would be allocated
+	if err == nil { // the usual case; errors.As would allocate
 		return false
 	}
 	var sent *conn.ReplyError
@@ -58,8 +58,8 @@ func Says(err error, codes ...string) bool {
 		slices.ContainsFunc(codes, func(code string) bool { return strings.Contains(sent.Text, code) })
 }
 
-// Progresses reports whether the server refused a request after it had done a part of it: of the
-// dead in line it drops so many at a time. The next request goes on from there.
+// Progresses reports whether the server refused a request after it had done a part of it: it drops
+// only so many dead waiters in line at a time. The next request goes on from there.
 func Progresses(err error) bool { return Says(err, "BUSY dropping the tickets") }
 
 // Pause returns how long to wait before the n-th resend, counted from 0: 20ms, doubling up to

@@ -8,8 +8,8 @@ import (
 // draw returns a number from 0 to 1.
 var draw = rand.Float64
 
-// Seed has [Jitter] draw the same numbers after each call with the same seed. It is for simulations:
-// it holds for the whole process, and nothing else may run at the time.
+// Seed makes [Jitter] draw the same numbers after each call with the same seed. It is for
+// simulations: it affects the whole process, and nothing else may run at that time.
 func Seed(seed uint64) {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 0))

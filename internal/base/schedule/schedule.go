@@ -2,14 +2,14 @@
 // leases has one timer.
 //
 // An [Entry] has a time at which it is due, and a slack: how much earlier it may be taken along with
-// another that has a slack. What is taken together is handed over together: the owner of each is
-// called, and then a function for what they have in common, which is how extends of many leases
-// become one batch.
+// another that has a slack. Entries that are taken together are handed over together: the owner of
+// each is called, and then a function for what they have in common, which is how extends of many
+// leases become one batch.
 //
 // Go's timers stand still while a machine is suspended. So the schedule never sleeps longer than
 // [Tick] while something is on it, and when it finds that the wall clock went ahead of the
-// monotonic one, it hands over everything: an owner that is handed over early looks at its own
-// clock and puts itself back.
+// monotonic one, it hands over everything: an owner that is called early looks at its own clock and
+// schedules its entry again.
 package schedule
 
 import (
@@ -23,10 +23,10 @@ import (
 // Tick is the longest sleep while something is scheduled.
 const Tick = time.Second
 
-// jump is how far the clocks may part in one sleep before everything is handed over.
+// jump is how far the clocks may drift apart in one sleep before everything is handed over.
 const jump = 50 * time.Millisecond
 
-// Owner is told when its entry is due.
+// Owner is called when its entry is due.
 type Owner interface {
 	// Due is called when the entry is handed over, early or not, on the goroutine of the schedule.
 	// It must not block for long.
@@ -34,7 +34,7 @@ type Owner interface {
 }
 
 // Entry is one thing to be woken for. The zero value is not scheduled. It belongs to one Schedule,
-// under whose lock its fields are.
+// whose lock guards its fields.
 type Entry struct {
 	Owner Owner // set before the entry is scheduled
 
@@ -57,7 +57,8 @@ type Schedule struct {
 }
 
 // Start returns a schedule that calls the owners of the entries that are due, on its own goroutine,
-// and then after, which must not block for long either.
+// and then after, which must not block for long either. It calls after whenever it wakes, so at least
+// once in each [Tick] while something is scheduled.
 func Start(now clock.Clock, after func()) *Schedule {
 	s := &Schedule{clock: now, begun: now().Time(), after: after, stop: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go s.run()
@@ -77,7 +78,7 @@ func (s *Schedule) Set(e *Entry, due time.Time, slack time.Duration) {
 	s.set(e, due, slack)
 }
 
-// Advance schedules the entry for then, unless it is due earlier already.
+// Advance schedules the entry for that time, unless it is due earlier already.
 func (s *Schedule) Advance(e *Entry, due time.Time) { s.AdvanceWithin(e, due, 0) }
 
 // AdvanceWithin is Advance for an entry with a slack.
@@ -122,7 +123,7 @@ func (s *Schedule) run() {
 	defer close(s.done)
 	stopped := false
 	defer func() {
-		if !stopped { // a hook that calls t.FailNow, say; without this, no lease would be extended any more, in silence
+		if !stopped { // by a hook that calls t.FailNow, say; else leases would silently not be extended any more
 			panic("redlatch: a hook has ended the goroutine that extends the leases of its client: it panicked, or called runtime.Goexit")
 		}
 	}()
@@ -143,16 +144,14 @@ func (s *Schedule) run() {
 		for _, e := range due {
 			e.Owner.Due(now)
 		}
-		if len(due) > 0 {
-			s.after()
-		}
+		s.after()
 		s.sleep(timer)
 	}
 }
 
-// take removes and returns what is due, or everything. Something is taken early only along with an
-// entry that has a slack, too, and is due: at each other awakening, some of those that go together
-// would be taken, and the others later.
+// take removes and returns the entries that are due, or all. It takes an entry early only along
+// with one that is due and has a slack, too: otherwise, each other wakeup would take some of the
+// entries that go together, and leave the others for later.
 func (s *Schedule) take(now time.Time, all bool) []*Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +187,7 @@ func (s *Schedule) sleep(timer *time.Timer) {
 }
 
 // place is where an entry stands in the heap. The time is here and not in the entry, since it is
-// compared often, and entries are all over the memory.
+// compared often, and entries are scattered in memory.
 type place struct {
 	due   time.Duration // since the schedule began
 	entry *Entry

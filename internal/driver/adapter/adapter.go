@@ -18,9 +18,9 @@ import (
 // Await runs f and returns what it returns, or the error of ctx once that is done. f then goes on
 // until a time limit of the library ends it, and its result is dropped.
 //
-// Libraries heed a context as well, but not everywhere: not in the handshake of a new connection,
-// nor while a call waits for another one to finish it. An adapter that knows better for a moment
-// can do without the goroutine, as redlatchrueidis does.
+// Libraries respect a context, too, but not everywhere: not in the handshake of a new connection,
+// nor while a call waits for another one to finish it. An adapter that knows that neither can
+// happen can do without the goroutine, as redlatchrueidis does.
 func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type outcome struct {
 		value T
@@ -48,14 +48,14 @@ var errSilent = errors.New("connection: no answer in time")
 // Silent reports whether an error of [Failure] says that the server did not answer in time.
 func Silent(err error) bool { return errors.Is(err, errSilent) }
 
-// Failure returns the error for a request that got no answer because of err: that of ctx only if
-// ctx is done. Calls share connections and their time limits, so an error of a context may be that
+// Failure returns the error for a request that got no answer because of err. It is ctx's only if
+// ctx is done: calls share connections and their time limits, so an error of a context may be that
 // of another caller, or of the library.
 func Failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, os.ErrDeadlineExceeded) && over(ctx): // the connection has its deadline, and its timer was first
+	case errors.Is(err, os.ErrDeadlineExceeded) && over(ctx): // the connection has ctx's deadline; its timer was first
 		return context.DeadlineExceeded
 	case errors.Is(err, context.DeadlineExceeded):
 		return errSilent
@@ -71,8 +71,8 @@ func over(ctx context.Context) bool {
 	return ok && !time.Now().Before(deadline)
 }
 
-// Eval runs scripts by their SHA-1, and in full those that the server does not know by it. run does
-// so for one call at least, and returns what each came to.
+// Eval runs scripts by their SHA-1, and in full those that the server does not know. run does so
+// for one or more calls, and returns the result of each.
 func Eval(calls []conn.Call, run func(calls []conn.Call, full bool) []conn.Result) []conn.Result {
 	results := run(calls, false)
 	Redo(calls, results, isUnknownScript, func(calls []conn.Call) []conn.Result { return run(calls, true) })
@@ -84,8 +84,8 @@ func Eval(calls []conn.Call, run func(calls []conn.Call, full bool) []conn.Resul
 	return results
 }
 
-// Redo makes the calls again, together, whose errors say that nothing was done. It puts their results
-// in place of those.
+// Redo repeats, together, the calls whose errors say that nothing was done, and replaces their
+// results.
 func Redo(calls []conn.Call, results []conn.Result, undone func(error) bool, run func([]conn.Call) []conn.Result) {
 	var which []int
 	var again []conn.Call
@@ -107,10 +107,10 @@ func isUnknownScript(err error) bool {
 	return errors.As(err, &sent) && sent.Code() == "NOSCRIPT"
 }
 
-// permission returns err, or its like with the code NOPERM and the name of the command, where a server
-// before 7.2 says only in which line a script runs a command that its user may not run. The name is
-// not known if the script has caught the error, to take back what it had done. Later servers then give
-// the name, and no code.
+// permission returns err, or an error like it with the code NOPERM and the name of the command: a
+// server before 7.2 says only in which line a script runs a command that its user may not run. The
+// name is not known if the script caught the error, to undo what it had done. In that case, later
+// servers give the name, but no code.
 func permission(script *conn.Script, err error) error {
 	var sent *conn.ReplyError
 	if !errors.As(err, &sent) {
@@ -146,8 +146,8 @@ type Page struct {
 }
 
 // Scan calls each for all keys that the masters have, one master after the other. scan returns the
-// page at a cursor. It ends at an error of each, and at any once ctx is done. A master that fails keeps
-// back its own keys alone: it returns missing at the end, or, if that is nil, the first such error.
+// page at a cursor. It ends at an error of each, and at any once ctx is done. A failed master keeps
+// back only its own keys: Scan returns missing at the end, or the first such error if that is nil.
 func Scan[M any](
 	ctx context.Context, masters []M, missing error, each func(key string) error, scan func(master M, cursor uint64) (Page, error),
 ) error {

@@ -1,8 +1,8 @@
 // Package slots knows which node of a Redis Cluster has which hash slot.
 //
-// What it knows may be old: slots move, and replicas take over. So nothing may depend on it but
-// which requests go together, and where a subscription is tried first. The server itself says when
-// a request is at the wrong node.
+// What it knows may be old: slots move, and replicas take over. So only two things may depend on
+// it: which requests go together, and where a subscription is tried first. The server itself says
+// when a request is at the wrong node.
 package slots
 
 import (
@@ -20,7 +20,7 @@ import (
 // Count is how many hash slots a cluster has.
 const Count = 16384
 
-// refreshEvery is how often a Map is loaded anew at most: failures come in crowds.
+// refreshEvery is the least time between two loads of a Map: failures come in bursts.
 const refreshEvery = time.Second
 
 // staleAfter is how old a Map may get while it is in use.
@@ -38,7 +38,7 @@ func Of(key string) int {
 	return int(crc % Count)
 }
 
-// table is that of CRC-16 (XMODEM), by which Redis finds slots.
+// table is that of CRC-16 (XMODEM), with which Redis finds slots.
 var table = func() (t [256]uint16) {
 	for i := range t {
 		c := uint16(i) << 8
@@ -111,7 +111,7 @@ func (m *Map) Masters() []string {
 	return slices.Clone(m.addrs[1:])
 }
 
-// Await is Node, after the load that is under way, if there is one, or until ctx is done.
+// Await is Node, but first waits for the load that is under way, if any, or until ctx is done.
 func (m *Map) Await(ctx context.Context, key string) string {
 	m.mu.Lock()
 	loading := m.loading
@@ -125,7 +125,7 @@ func (m *Map) Await(ctx context.Context, key string) string {
 	return m.Node(key)
 }
 
-// Refresh has the Map loaded anew in the background, once a second at most.
+// Refresh loads the Map again in the background, at most once per second.
 func (m *Map) Refresh() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,8 +141,8 @@ func (m *Map) refreshLocked() {
 	go m.reload() // ends with loadTime
 }
 
-// reload asks the cluster. If that fails, what is known stays. So it does if no slot is served: a
-// node that left the cluster, and was reset, says so.
+// reload asks the cluster. If that fails, what is known stays. It also stays if the answer has no
+// slots, as that of a node that left the cluster and was reset.
 func (m *Map) reload() {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTime)
 	defer cancel()
@@ -198,7 +198,7 @@ func (m *Map) Learn(text, from string) bool {
 }
 
 // Redirection returns the node that a MOVED or ASK error from a node with that address names; "" if
-// the text is neither. asking is whether the other node does the request only after ASKING.
+// the text is neither. asking says that the other node serves the request only after ASKING.
 func Redirection(text, from string) (addr string, asking bool) {
 	code, _, addr := redirection(text, from)
 	return addr, code == "ASK"

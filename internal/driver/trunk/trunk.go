@@ -6,9 +6,9 @@
 //	Subscribe d -------> trunk of node 2 ---> one connection
 //
 // A trunk is opened for the first channel of its node, and closed with the last. When its
-// connection is lost, all its channels end; each is then subscribed to anew by its caller.
+// connection is lost, all its channels end; the caller of each then subscribes again.
 //
-// How a connection is made and spoken to is the adapter's: see [Line].
+// The adapter makes the connection, and speaks over it: see [Line].
 package trunk
 
 import (
@@ -28,13 +28,12 @@ var (
 
 	errEnded = errors.New("subscription ended")
 
-	// ErrMoved is the end of a subscription by the server: the slot of the channel is another
-	// node's now.
+	// ErrMoved says that the server ended a subscription: another node has the channel's slot now.
 	ErrMoved = errors.New("the server ended the subscription")
 )
 
-// Line is a connection to one node. What it hears it tells its [Trunk], by the methods Confirmed,
-// Dropped, Refused, Message and Lost. It tells nothing before Dial has returned it.
+// Line is a connection to one node. It reports what it hears to its [Trunk], with the methods
+// Confirmed, Dropped, Refused, Message and Lost. It reports nothing before Dial has returned it.
 type Line interface {
 	// Subscribe asks for a channel. It returns when the node was asked, or has answered; an error
 	// ends the subscription like Refused.
@@ -65,9 +64,9 @@ type Trunk struct {
 	ready    chan struct{} // closed when the node was dialed
 	line     Line          // nil until then, and if that failed
 	channels map[string]*channel
-	live     int       // of the channels: those that have not been left
-	over     error     // why it ended; nil while it did not
-	again    time.Time // no new one before
+	live     int       // how many channels have not been left
+	over     error     // why it ended; nil if it has not
+	again    time.Time // no new trunk before this
 }
 
 // channel is one subscription.
@@ -79,7 +78,7 @@ type channel struct {
 	left    bool          // its caller has gone
 }
 
-// end tells the caller why the subscription ended, unless that was told already.
+// end tells the caller why the subscription ended, unless the caller knows already.
 func (c *channel) end(why error) {
 	select {
 	case c.ended <- why:
@@ -110,7 +109,7 @@ func (ts *Trunks) Subscribe(
 	}
 }
 
-// join puts a channel on the trunk of its node, which it begins if there is none.
+// join puts a channel on the trunk of its node, and opens a trunk if there is none.
 func (ts *Trunks) join(at Node, name string, c *channel) (*Trunk, error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -172,7 +171,7 @@ func (t *Trunk) ask(name string, c *channel) {
 	}
 }
 
-// forget takes a channel off that was left before the node was asked for it.
+// forget removes a channel that was left before the node was asked for it.
 func (t *Trunk) forget(name string, c *channel) {
 	t.trunks.mu.Lock()
 	defer t.trunks.mu.Unlock()
@@ -181,7 +180,7 @@ func (t *Trunk) forget(name string, c *channel) {
 	}
 }
 
-// leave takes a channel off whose caller has gone. The last one ends the connection.
+// leave removes a channel whose caller has gone. The last one to leave ends the connection.
 func (t *Trunk) leave(name string, c *channel) {
 	t.trunks.mu.Lock()
 	here := t.over == nil && t.channels[name] == c && !c.left
@@ -207,7 +206,7 @@ func (t *Trunk) unsubscribe(name string, c *channel) {
 	}
 }
 
-// end ends a trunk and all its channels. No other is opened to the node before again.
+// end ends a trunk and all its channels. No other trunk to the node is opened before again.
 func (t *Trunk) end(why error, again time.Time) { t.endIf(func() bool { return true }, why, again) }
 
 // endUnused ends a trunk without channels. Another may have joined since the last one was left.
@@ -215,8 +214,8 @@ func (t *Trunk) endUnused() (ended bool) {
 	return t.endIf(func() bool { return t.live == 0 }, errEnded, time.Time{})
 }
 
-// endIf is end, if so says so, which is called with the lock held. It reports whether the trunk has
-// ended, by this call or before it.
+// endIf is end, if so returns true; so is called with the lock held. endIf reports whether the
+// trunk has ended, by this call or before it.
 func (t *Trunk) endIf(so func() bool, why error, again time.Time) (ended bool) {
 	ts := t.trunks
 	ts.mu.Lock()
@@ -240,7 +239,7 @@ func (t *Trunk) endIf(so func() bool, why error, again time.Time) (ended bool) {
 	return true
 }
 
-// take takes a channel off, and returns it if its caller is still there. A trunk without channels
+// take removes a channel, and returns it if its caller is still there. A trunk without channels
 // ends.
 func (t *Trunk) take(name string, only *channel) *channel {
 	t.trunks.mu.Lock()
@@ -267,14 +266,14 @@ func (t *Trunk) refuse(name string, only *channel, err error) {
 	}
 }
 
-// Refused tells that the node answered the request for a channel with an error.
+// Refused reports that the node answered the request for a channel with an error.
 func (t *Trunk) Refused(name string, err error) { t.refuse(name, nil, err) }
 
-// Dropped tells that the node sends nothing more on a channel: it was unsubscribed from, or its
+// Dropped reports that the node sends nothing more on a channel: it was unsubscribed from, or its
 // slot has moved.
 func (t *Trunk) Dropped(name string) { t.refuse(name, nil, ErrMoved) }
 
-// Lost tells that the connection is gone.
+// Lost reports that the connection is gone.
 func (t *Trunk) Lost(err error) {
 	if err == nil {
 		err = errEnded
@@ -282,14 +281,14 @@ func (t *Trunk) Lost(err error) {
 	t.end(err, time.Time{})
 }
 
-// Confirmed tells that the node has confirmed a channel.
+// Confirmed reports that the node has confirmed a channel.
 func (t *Trunk) Confirmed(name string) {
 	if c := t.heard(name); c != nil {
 		c.up()
 	}
 }
 
-// Message tells of a message on a channel.
+// Message reports a message on a channel.
 func (t *Trunk) Message(name, text string) {
 	if c := t.heard(name); c != nil {
 		c.message(text)
@@ -306,9 +305,9 @@ func (t *Trunk) heard(name string) *channel {
 	return nil
 }
 
-// Recheck ends the channels that are not at the node where they are heard, by what node returns;
-// where it returns "", nothing is known. A master that became a replica goes on to confirm and to
-// send, but a script at the new master does not count its subscribers.
+// Recheck ends the channels that are heard at another node than theirs. node returns the address of
+// a channel's node, or "" if it is not known. A master that became a replica still confirms and
+// sends, but a script at the new master does not count its subscribers.
 func (ts *Trunks) Recheck(node func(channel string) string) {
 	type place struct {
 		t    *Trunk

@@ -14,8 +14,8 @@ func (c *Acquirer) One(ctx context.Context, l *lock.Lock, w Wish, wait bool) (*l
 	return c.attempt(ctx, l, w, wait).acquire()
 }
 
-// acquire returns the lease that the attempt comes to. The attempt has ended when it returns, and
-// also when a hook panics.
+// acquire runs the attempt and returns its lease. The attempt has ended when acquire returns, even
+// if a hook panics.
 func (a *attempt) acquire() (got *lease.Lease, err error) {
 	if err := a.by.Enter(); err != nil {
 		return nil, a.failed("acquire", err)

@@ -31,8 +31,8 @@ func (c *Acquirer) Adopt(ctx context.Context, l *lock.Lock, t lock.Text, w Wish)
 
 // adopt makes the attempt the owner of a lease that was detached.
 func (a *attempt) adopt(ctx context.Context, t lock.Text) (*lease.Lease, error) {
-	// Each request means the same, and so does one that is sent again after its reply was lost.
-	// None lets an owner in: whatever arrives late finds nothing to do.
+	// Each copy of the request means the same, even one that is sent again after its reply was
+	// lost. None lets an owner in: a copy that arrives late finds nothing to do.
 	call := a.Kind.Adopt(a.Keys, t.Owner, a.owner, a.TTL, t.Detail, a.TTL+a.Extra)
 	answer, err := a.askUndoing(ctx, "adopt", call, func() { a.by.Undo.ReleaseAdopted(a.Lock, a.owner) })
 	if err == nil && !script.Done(answer.Reply) {
@@ -42,16 +42,16 @@ func (a *attempt) adopt(ctx context.Context, t lock.Text) (*lease.Lease, error) 
 		a.by.Undo.ReleaseAdopted(a.Lock, a.owner) // an answer was lost; or a minority of the nodes knew the lease
 		return nil, err
 	}
-	// A slow node of a quorum may come to the adoption after the release of the lease, and would keep
-	// the owner for its TTL. So the release is repeated, as after a request that was resent.
+	// A slow node of a quorum may get to the adoption after the release of the lease, and would
+	// keep the owner for its TTL. So the release is repeated, as after a request that was resent.
 	got, err := a.begin(ctx, lock.Grant{
 		Owner: a.owner, Token: t.Token, Detail: t.Detail, Sent: answer.Sent, TTL: a.TTL, Adopted: true,
 		Resent: a.by.Quorum != nil,
 	})
 	if err == nil && a.by.Quorum != nil {
-		// A node that has not answered is asked again: it would keep the owner of before, and after that
-		// its slot at rest, or the window of its run. It is tempting to ask again before a majority has
-		// answered. But without one the text would be used up, and no process would have the lease.
+		// A node that has not answered is asked again: it would keep the previous owner, and after
+		// that its slot at rest, or the window of its run. It is tempting to ask again before a
+		// majority has answered. But then the text could be used up, and no process have the lease.
 		for node := range a.by.Asker.Nodes() {
 			a.by.Undo.Queue.AddOnce(node, call, a.TTL)
 		}

@@ -13,13 +13,13 @@ import (
 	"github.com/redlatch/redlatch/internal/record/notes"
 )
 
-// look is a look at a wait that is in a cycle, once more.
+// look is the result of another look at a wait that is in a cycle.
 type look struct {
 	cycle  string
 	unsure bool
 }
 
-// attempt is one acquisition on its way. Its owner names it in Redis, and only it: what a lost
+// attempt is one acquisition under way. Its owner names it in Redis, and nothing else: what a lost
 // reply leaves behind is found again, and cleaned up, by that name.
 type attempt struct {
 	*lock.Lock
@@ -30,8 +30,8 @@ type attempt struct {
 	owner    string
 	past     []string // owners of earlier rounds of a quorum
 	start    clock.Reading
-	since    clock.Reading  // from then on a try has its time; later than start for one of several names, and for one by force
-	spared   time.Duration  // in which it waited for its turn while a quorum's nodes answered others
+	since    clock.Reading  // when the time of a try begins; later than start for one of several names, and for one by force
+	spared   time.Duration  // how long it waited for its turn while quorum nodes answered others
 	patient  bool           // it waits if the lock is taken
 	begun    bool           // the hook has been told so
 	ended    bool           // the hook has been told that it was granted, or failed
@@ -42,11 +42,11 @@ type attempt struct {
 	group    *handoff.Group // for which it acquires the lock; nil if none
 	arrival  int64          // the place in line that it takes, or gave up; 0 for a new one
 	hearing  uint32         // see lock.Grant
-	first    bool           // no other waiter was before it then
-	occupant lock.Occupant  // when Redis told last
+	first    bool           // no other waiter was before it when Redis last answered
+	occupant lock.Occupant  // as Redis last told
 	most     time.Duration  // MaxWait of an acquisition of several names; 0 for that of the lock
 
-	beside    []*lease.Lease // that it keeps while it waits, beside those of its context
+	beside    []*lease.Lease // leases that it keeps while it waits, besides those of its context
 	entangled bool           // entangle has noted its wait
 	noted     *notes.Entry   // what it noted; nil if nothing
 
@@ -65,8 +65,8 @@ func (a *attempt) ask(ctx context.Context, op string, call conn.Call) (ask.Answe
 	return a.by.Asker.Ask(ctx, a.Subject, op, call)
 }
 
-// askUndoing is ask for a request that lets an owner in. If it panics, in what observes the connection,
-// it may have been sent: then undo releases the owner.
+// askUndoing is ask for a request that lets an owner in. If a connection observer panics, the
+// request may have been sent: then undo releases the owner.
 func (a *attempt) askUndoing(ctx context.Context, op string, call conn.Call, undo func()) (ask.Answer, error) {
 	asked := false
 	defer func() {

@@ -13,11 +13,11 @@ import (
 	"github.com/redlatch/redlatch/internal/record/notes"
 )
 
-// maxHeld is how many leases a note tells at most.
+// maxHeld is how many leases a note names at most.
 const maxHeld = 64
 
-// entangle notes, when the attempt begins to wait, under which leases it does and with which
-// labels. owner is that of its place in line. The error matches fault.ErrDeadlock if the wait could
+// entangle notes, when the attempt begins to wait, under which leases and with which labels it
+// waits. owner is that of its place in line. The error matches fault.ErrDeadlock if the wait could
 // never end. It may be called again when the owner has changed.
 func (a *attempt) entangle(ctx context.Context, owner string) error {
 	c := a.by
@@ -29,7 +29,7 @@ func (a *attempt) entangle(ctx context.Context, owner string) error {
 	}
 	holds := append(waitgraph.HeldUnder(a.ctx), a.beside...)
 	holds = slices.DeleteFunc(holds, func(l *lease.Lease) bool {
-		return l.Lock().Prefix != c.Prefix // of a server that is not this one, perhaps
+		return l.Lock().Prefix != c.Prefix // perhaps of another server
 	})
 	if len(holds)+len(a.wish.Elsewhere)+len(a.wish.Labels) == 0 {
 		return nil
@@ -50,9 +50,9 @@ func (a *attempt) refuse(cycle string, unsure bool) error {
 	return nil
 }
 
-// lookAgain returns a channel that tells, after a heartbeat, what a look at the wait has found; nil
-// if the wait is in no cycle. The look has a goroutine of its own: the lock may be granted before
-// it ends.
+// lookAgain returns a channel that delivers, after a heartbeat, what a look at the wait has found;
+// nil if the wait is in no cycle. The look has a goroutine of its own: the lock may be granted
+// before it ends.
 func (a *attempt) lookAgain(ctx context.Context) <-chan look {
 	if !a.unsure || a.looks == nil && a.by.Enter() != nil {
 		return nil
@@ -75,14 +75,14 @@ func (a *attempt) lookAgain(ctx context.Context) <-chan look {
 	return a.looks
 }
 
-// found takes what a look has found.
+// found handles what a look has found.
 func (a *attempt) found(l look) error {
 	a.looks = nil
 	a.stopLooking()
 	return a.refuse(l.cycle, l.unsure)
 }
 
-// note is what is told of an attempt that waits.
+// note returns the note of an attempt that waits.
 func (a *attempt) note(holds []*lease.Lease) notes.Note {
 	n := notes.Note{Name: a.Name, Kind: a.Kind.Name, Since: time.Now().UnixMilli(), Labels: a.wish.Labels}
 	for _, l := range holds {
@@ -93,8 +93,8 @@ func (a *attempt) note(holds []*lease.Lease) notes.Note {
 	return n
 }
 
-// disentangle notes that the attempt waits no more. It must not wait again after that: a look under
-// way would know it by its number.
+// disentangle notes that the attempt no longer waits. It must not wait again after that: a look
+// under way would find it by its number.
 func (a *attempt) disentangle() {
 	if a.entangled {
 		if a.looks != nil {

@@ -1,5 +1,5 @@
 // Package acquire turns a request for a lock into a lease: on one server, in the turn of a group of
-// goroutines, over a quorum, of several names, or of a lease that was detached.
+// goroutines, over a quorum, for several names, or from a lease that was detached.
 //
 //	One --> attempt --+--> turns: goroutines of this client, one after the other --+
 //	                  |                                                            v
@@ -21,11 +21,12 @@
 //	quorum.go    rounds over all nodes of a quorum
 //	late.go      traces of a round at the nodes, and votes that come too late
 //	grant.go     from a grant to a lease, or back
-//	attempt.go   what is known of an acquisition on its way
+//	attempt.go   what is known of an acquisition under way
 //	errors.go    its errors: taken, out of time (MaxWait), too late, a round lost. The root fills in a
 //	             TakenError (takenFor in latch.go), and words it (errors.go; Describe: inspect.go)
-//	tell.go      what is told of it, once
-//	cycles.go    what is noted of a wait, and cycles: deadlocks of this client (of several: survey)
+//	tell.go      what the hook is told of it, once
+//	cycles.go    what is noted of a wait, and the refusal of one in a cycle, which waitgraph finds
+//	             (a caller's own lease: checkDeadlock in the root's latch.go; of several clients: survey)
 //	several.go   several names at once, or one after the other
 //	reentry.go   an owner that is inside already
 //	adopt.go     a lease that was detached

@@ -15,13 +15,13 @@ import (
 // This file has the errors of an acquisition. A refusal for good is in the root (Client.refusal,
 // latch.go), a deadlock in cycles.go, and too few replicas in grant.go.
 
-// failed wraps err with what was asked of which lock and server.
+// failed wraps err with the operation, the lock and the server.
 func (a *attempt) failed(op string, err error) error { return a.by.Asker.Failed(a.Subject, op, err) }
 
 // taken returns the error that says that there is no room.
 func (a *attempt) taken() error { return a.by.Taken(a.Lock, a.occupant) }
 
-// bounded is ctx for a wait that begins now.
+// bounded returns ctx with the time limit of a wait that begins now.
 func (a *attempt) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.Waiting.Most > 0 {
 		return context.WithTimeoutCause(ctx, a.Waiting.Most, fault.WaitOver(cmp.Or(a.most, a.Waiting.Most)))
@@ -29,7 +29,7 @@ func (a *attempt) bounded(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() {}
 }
 
-// tooLate is the error for the program of a grant that came too late and is not waited for again.
+// tooLate returns the error for the program if a grant came too late and is not waited for again.
 func (a *attempt) tooLate(err error) error {
 	if errors.Is(err, fault.ErrTooLate) {
 		return a.failed("acquire", fmt.Errorf("%w before the lease was over again", fault.ErrUnreachable))
@@ -38,7 +38,7 @@ func (a *attempt) tooLate(err error) error {
 }
 
 // describeTimeout adds to the error of a wait that ran out of time what it waited for, if Redis
-// ever said that there is something to wait for. An outage while waiting is told, too. An
+// ever said that there is something to wait for. It also adds an outage during the wait. An
 // acquisition that was granted at once and is given back, since its context ended, waited for
 // nothing.
 func (a *attempt) describeTimeout(ctx context.Context, err error) error {
@@ -58,8 +58,8 @@ func (a *attempt) describeTimeout(ctx context.Context, err error) error {
 }
 
 // outOfTime returns the error of a first request that failed with err. A goroutine of a group may
-// have its turn when its time is nearly over. If its one request has no answer by then, Redis may
-// be well all the same: what counts is the last word of Redis to the group.
+// get its turn when its time is nearly up. If its one request has no answer by then, Redis may
+// still be healthy: what counts is what the group last heard from Redis.
 func (a *attempt) outOfTime(ctx context.Context, resent bool, err error) error {
 	over := fault.WhyDone(ctx)
 	if a.group == nil || over == nil || !errors.Is(err, ctx.Err()) {
@@ -75,9 +75,9 @@ func (a *attempt) outOfTime(ctx context.Context, resent bool, err error) error {
 	return err
 }
 
-// lost returns the error of a round without a lease. A try that an earlier request of its own may
-// keep out is not told that the lock is taken: that request got no answer in time, and no other owner
-// may have the lock.
+// lost returns the error of a round without a lease. If an earlier request of a try itself may keep
+// it out, the error does not say that the lock is taken: that request got no answer in time, and
+// perhaps no other owner has the lock.
 func (a *attempt) lost(t *ballot.Tally) error {
 	c, l := a.by, a.Lock
 	found, v := t.Verdict()

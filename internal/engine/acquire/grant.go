@@ -15,7 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/record/notes"
 )
 
-// begin turns a grant into a lease, or gives the grant back. It gives the grant back also if the
+// begin turns a grant into a lease, or gives the grant back. It also gives the grant back if the
 // hook panics.
 func (a *attempt) begin(ctx context.Context, g lock.Grant) (got *lease.Lease, err error) {
 	a.owner = g.Owner
@@ -71,8 +71,8 @@ func (a *attempt) makeUsable(ctx context.Context, g *lock.Grant) (now clock.Read
 	return now, a.describeTimeout(ctx, err)
 }
 
-// within bounds a second request of a try: it takes no longer for each name than any call may. A waiter
-// has the time of its own context.
+// within bounds a second request of a try: it takes no longer for each name than any call may. A
+// waiter is bounded by its context alone.
 func (a *attempt) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.patient {
 		return ctx, func() {}
@@ -106,7 +106,7 @@ func (a *attempt) mayBeAnother(g *lock.Grant) bool {
 	return (g.Resent || a.by.Quorum != nil) && g.Left(a.by.Now()) <= 0
 }
 
-// returnGrant has a grant that did not become a lease released in the background.
+// returnGrant releases, in the background, a grant that did not become a lease.
 func (a *attempt) returnGrant(g lock.Grant) {
 	switch {
 	case g.Gone && !g.Resent && a.Extra == 0: // nothing is left of it in Redis, or on its way there
@@ -129,8 +129,8 @@ func (a *attempt) replicate(ctx context.Context, g *lock.Grant) error {
 	defer cancel()
 	ctx, stop := context.WithTimeout(ctx, c.Timeout)
 	defer stop()
-	// It is tempting to send a plain extend. It writes nothing where it gives no more time, and after
-	// that WAIT waits for nothing, on Redis 8.0. This one is sent once: a copy of it that came late would
+	// It is tempting to send a plain extend. But that writes nothing if it adds no time, and then
+	// WAIT waits for nothing, on Redis 8.0. This extend is sent once: a late copy of it would
 	// shorten a lease that ExtendTo has made longer.
 	renew := a.Kind.Exactly(a.Kind.Renew(a.Keys, a.owner, a.TTL, ""))
 	sent := c.Now()

@@ -16,9 +16,9 @@ func (c *Acquirer) leave(l *lock.Lock, owner string, t *ballot.Tally) {
 }
 
 // hearOut is called when the answers that a round lacked when t was counted have come, and acts on
-// them. A request that is not answered may have let the owner in, or still do so. An owner without
-// a lease leaves that node. A lease remembers it for its end, or is cleaned up if it has ended by
-// then.
+// them. A request that was not answered may have let the owner in, or may still do so. An owner
+// without a lease leaves that node. A lease remembers the node for its end, or is cleaned up there
+// if it has ended by then.
 func (c *Acquirer) hearOut(l *lock.Lock, votes *ballot.Round, t *ballot.Tally, owner string, begun *lease.Lease) {
 	switch late := votes.Unanswered(); {
 	case begun == nil:

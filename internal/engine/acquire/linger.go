@@ -15,7 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// For how long a try asks the client that may only keep a lock, and how often at first. Each pause is
+// How long a try asks the client that may only keep a lock, and how often at first. Each pause is
 // twice as long as the one before.
 const (
 	askFor   = 100 * time.Millisecond
@@ -34,14 +34,14 @@ func (a *attempt) takeKept(ctx context.Context) (*lease.Lease, error) {
 		return nil, nil
 	}
 	if err == nil && a.group != nil {
-		a.group.MarkAnswered() // Redis has, when the client acquired it: those that wait here are not cut off
+		a.group.MarkAnswered() // Redis did, at the acquisition: those that wait here are not cut off
 	}
 	return got, err
 }
 
-// wishToKeep makes the acquisition that is about to be sent one that may be kept later: its owner says
-// so, and it takes more tokens. It does nothing while the client could not be asked for the lock,
-// or if the lock was asked for lately.
+// wishToKeep marks the acquisition that is about to be sent as one that may be kept later: its
+// owner says so, and it takes more tokens. It does nothing while the client could not be asked for
+// the lock, or if the lock was asked for lately.
 func (a *attempt) wishToKeep() {
 	session := a.by.Listener.Plain().Session()
 	if session == 0 {
@@ -70,8 +70,8 @@ func (a *attempt) directly(s script.Standing, answer ask.Answer, g lock.Grant) l
 	return g
 }
 
-// KeepNoMore has the lock of an owner go back to Redis when it is released: a reader is about to come in
-// under that owner. If the client kept the lock, its next lease would be beside that reader.
+// KeepNoMore has the lock of an owner go back to Redis when it is released: a reader is about to
+// come in under that owner. If the client kept the lock, the next lease would overlap that reader.
 func (c *Acquirer) KeepNoMore(ctx context.Context, l *lock.Lock, owner string) error {
 	if !script.Kept(owner) {
 		return nil
@@ -96,9 +96,9 @@ func (c *Acquirer) KeepNoMore(ctx context.Context, l *lock.Lock, owner string) e
 	}
 }
 
-// askable reports whether a try found the lock taken by an owner whose client may only keep it, and no
-// waiter before it. Of a lock that is in use here, the client need not ask itself: it would take itself
-// for another that wants the lock.
+// askable reports whether a try found the lock taken by an owner whose client may only keep it, and
+// no waiter before it. If the lock is in use here, the client must not ask itself: it would mistake
+// itself for another that wants the lock.
 func (a *attempt) askable() bool {
 	return a.first && script.Kept(a.occupant.Owner) && a.by.Keeper.Of(a.occupant.Owner) == nil
 }
@@ -114,9 +114,9 @@ func (a *attempt) tryAgain(ctx context.Context) (*lease.Lease, error) {
 	return got, err
 }
 
-// tryKept goes on with a try of a lock that is askable: it asks the client that may only keep the lock,
-// until that gives it back, or says that its program is inside. A lock that it has given back is tried
-// like any other. taken is the error of the try.
+// tryKept goes on with a try of a lock that is askable: it asks the client that may only keep the
+// lock, until that client gives it back, or says that its program is inside. A lock that it has
+// given back is tried like any other. taken is the error of the try.
 func (a *attempt) tryKept(ctx context.Context, taken error) (*lease.Lease, error) {
 	trip := a.by.Now().Since(a.since)
 	limit := min(max(askFor, 6*trip), a.by.Timeout/3) // or a try would take longer than it may

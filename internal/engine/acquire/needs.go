@@ -34,7 +34,7 @@ type Acquirer struct {
 	Presence *presence.Record
 	Conn     conn.Conn
 
-	// Of a quorum alone.
+	// For a quorum only.
 	Quorum  *quorum.Conn
 	Contest *ballot.Contest
 	Tries   *ballot.Waiters
@@ -43,8 +43,8 @@ type Acquirer struct {
 	Prefix    string
 	Timeout   time.Duration // of a request
 	Heartbeat time.Duration
-	LiveFor   time.Duration // for which a client is believed alive after each sign of life
-	FenceTTL  time.Duration // for which Redis remembers tokens
+	LiveFor   time.Duration // how long a client is believed alive after each sign of life
+	FenceTTL  time.Duration // how long Redis remembers tokens
 	Now       clock.Clock
 	Closing   context.Context
 	Enter     func() error                    // keeps Close waiting until Leave; it fails if the client is closed
@@ -53,9 +53,9 @@ type Acquirer struct {
 	CheckOpen func(ctx context.Context) error // returns the error of a call that should not begin
 
 	Tell    func(ctx context.Context, l *lock.Lock, e lock.Event)
-	Taken   func(l *lock.Lock, by lock.Occupant) error        // that there is no room
-	Refusal func(l *lock.Lock, reason string) error           // of an acquisition that a script refuses for good
-	InUse   func(s ask.Subject, got string, size int64) error // that the name is something else
+	Taken   func(l *lock.Lock, by lock.Occupant) error        // error: there is no room
+	Refusal func(l *lock.Lock, reason string) error           // error: a script refuses the acquisition for good
+	InUse   func(s ask.Subject, got string, size int64) error // error: the name is something else
 }
 
 // Wish is what a program says of one acquisition.

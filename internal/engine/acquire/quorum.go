@@ -19,11 +19,11 @@ import (
 
 // Acquiring over a quorum.
 //
-// Without a majority the owner leaves again, wherever it may be inside, and tries again after a
-// while of random length. quorumWaiter.full and ballot.Decide say how long a try goes on.
+// Without a majority the owner leaves all nodes where it may be inside, and the attempt tries again
+// after a random delay. quorumWaiter.full and ballot.Decide say how long a try goes on.
 
-// maxPast is how many of its own owners an attempt knows again that waits, perhaps for days. A try
-// knows all of them: the first may be the one whose answer is missing.
+// maxPast is how many of its own owners a waiting attempt recognizes: it may wait for days. A try
+// recognizes all of them: the first may be the one whose answer is missing.
 const maxPast = 16
 
 // acquireQuorum is Lock and TryLock over a quorum.
@@ -90,8 +90,8 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Le
 // noBound is longer than a round, or the time between two.
 const noBound = 24 * time.Hour
 
-// left returns for how long the attempt may send requests: until Options.RequestTimeout has passed,
-// but for a wait that was answered.
+// left returns how long the attempt may send requests: until Options.RequestTimeout has passed. A
+// wait that was answered has no such bound.
 func (a *attempt) left() time.Duration {
 	if a.patient && a.answered {
 		return noBound
@@ -99,7 +99,7 @@ func (a *attempt) left() time.Duration {
 	return max(a.by.Timeout-a.by.Now().Since(a.since)+a.spared, 0)
 }
 
-// enter waits until a round may begin: see batch.Room. For a waiter the time in which the nodes answer
+// enter waits until a round may begin: see batch.Room. For a waiter, time in which the nodes answer
 // others does not count.
 func (a *attempt) enter(ctx context.Context, h *quorumWaiter) error {
 	c, began := a.by, a.by.Now()
@@ -120,7 +120,7 @@ func (a *attempt) enter(ctx context.Context, h *quorumWaiter) error {
 	return c.Asker.Failed(a.Subject, "acquire", err)
 }
 
-// restore asks for the right to vote of the nodes that have none.
+// restore gives nodes that have no right to vote that right, where they may have it.
 func (a *attempt) restore(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.left()+a.by.Timeout/3)
 	defer cancel()
@@ -153,7 +153,7 @@ func (a *attempt) joinLine(ctx context.Context, h *quorumWaiter) error {
 	return nil
 }
 
-// learn takes note of what a round came to. One that was cut short tells less than the one before,
+// learn notes the result of a round. A round that was cut short tells less than the one before it,
 // and is forgotten if there was one.
 func (a *attempt) learn(h *quorumWaiter, t *ballot.Tally, err error) {
 	found, _ := t.Verdict()
@@ -186,7 +186,7 @@ func (a *attempt) outage(h *quorumWaiter, err error) error {
 }
 
 // cutShort returns the error of an acquisition whose context is done, or whose client is closed,
-// with what its last round came to.
+// with the result of its last round.
 func (a *attempt) cutShort(ctx context.Context, h *quorumWaiter) error {
 	err := a.by.CheckOpen(ctx)
 	if errors.Is(err, fault.ErrClosed) {
@@ -234,14 +234,14 @@ type quorumWaiter struct {
 	try    <-chan int
 	places *ballot.Places // where the ticket may be; nil without one
 	votes  []ballot.Vote  // of the last round that was not cut short, or else of the last
-	last   error          // what that came to
+	last   error          // the error of that round
 	outage *clock.Reading // since when no round had an answer; nil if the last one had
 	ties   int            // rounds in a row without a lease, in which no other owner had a majority
 
-	// Of a try to take a slot alone.
+	// Only for a try to take a slot.
 	rounds []*ballot.Round // before this one
 	fulls  int             // rounds in a row in which no node had a slot to give
-	taken  int             // rounds that came to no slot, since others had them
+	taken  int             // rounds without a slot, since others had them
 }
 
 // countTies notes whether a round without a lease was a tie, or had no answers. A try that goes on
@@ -263,15 +263,15 @@ func (h *quorumWaiter) suspect(t *ballot.Tally) {
 	}
 }
 
-// After how many rounds without a slot a try takes the pool for full: of rounds in a row in which
-// no node had a slot to give, and of rounds of any kind. With the pauses between them, the first
-// take some 10 ms, and the others some 150 ms.
+// After how many rounds without a slot a try takes the pool for full: rounds in a row in which no
+// node had a slot to give, and rounds of any kind. With the pauses between them, the former take
+// about 10 ms, and the latter about 150 ms.
 const (
 	fullRounds  = 2
 	takenRounds = 5
 )
 
-// full notes what a round came to. It reports whether a try takes the pool for full.
+// full notes the result of a round. It reports whether a try takes the pool for full.
 //
 // No single round can tell. A node does not name the owners of its slots. Other attempts that are
 // about to leave again can fill the nodes for a moment. In a pool that is full, a node may have room
@@ -308,7 +308,7 @@ func (a *attempt) withdraw(h *quorumWaiter, hasLatch bool) {
 	})
 }
 
-// vote asks all nodes, and returns when it is clear what comes of it. The caller calls settle when all
+// vote asks all nodes, and returns when the outcome is clear. The caller calls settle when all
 // answers have come.
 func (a *attempt) vote(ctx context.Context, h *quorumWaiter) (t *ballot.Round, settle func()) {
 	c := a.by

@@ -48,8 +48,8 @@ func (c *Acquirer) Reenter(ctx context.Context, l *lock.Lock, owner string, dept
 	return got
 }
 
-// tooDeep returns the error of an entry if its owner has as many here as it may. Redis has fewer of
-// them, and would let it in.
+// tooDeep returns the error of an entry if its owner already has as many entries here as it may.
+// Redis has fewer of them, and would let the owner in.
 func (a *attempt) tooDeep() error {
 	if a.Kind != script.Reentrant {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// robberies is how often Seize looks for the holder anew, if another acquired the mutex between its
-// look and its request.
+// robberies is how often Seize looks for the holder again, if another acquired the mutex between
+// its look and its request.
 const robberies = 10
 
-// Robbery is how a lock is taken from the holder of a moment.
+// Robbery is how a lock is taken from its present holder.
 type Robbery struct {
 	script.Seizure        // From, Address, Shard, Note and Remember
-	Tell           func() // is called when the lock was taken
+	Tell           func() // called when the lock has been taken
 }
 
 // Seize takes a lock from its holder and acquires it, in one step. look finds the holder. of names

@@ -23,7 +23,7 @@ func (c *Acquirer) Several(ctx context.Context, all []*lock.Lock, w Wish, wait b
 	got := false
 	defer func() {
 		if !got { // also when a hook panicked
-			leases = slices.DeleteFunc(leases, func(l *lease.Lease) bool { return !l.Held() }) // which err tells already
+			leases = slices.DeleteFunc(leases, func(l *lease.Lease) bool { return !l.Held() }) // err says that already
 			err = fault.Join(err, giveBack(ctx, leases))
 			leases = nil
 		}
@@ -69,8 +69,8 @@ func (c *Acquirer) oneByOne(attempts []*attempt, start clock.Reading, leases *[]
 	return nil
 }
 
-// fresh extends the leases that the watchdog does not renew and that became old while a later one
-// was waited for, unless they reached their MaxHold. It returns an error if one of the leases was lost.
+// fresh extends the leases that the watchdog does not renew and that grew old in the wait for a
+// later one, unless they reached their MaxHold. It returns an error if one of the leases was lost.
 func fresh(ctx context.Context, leases []*lease.Lease) error {
 	errs := ForAll(leases, func(l *lease.Lease) error {
 		if k := l.Lock(); !k.Renews && l.Remaining() < k.TTL*9/10 {
@@ -96,15 +96,15 @@ func giveBack(ctx context.Context, leases []*lease.Lease) error {
 	return ReleaseAll(ctx, leases)
 }
 
-// ReleaseAll releases these leases at once: one after the other would take as many times as long
-// where Redis does not answer. If a hook panics at one, ReleaseAll releases the others all the same,
-// and panics.
+// ReleaseAll releases these leases concurrently: one after the other, they would take many times as
+// long if Redis does not answer. If a hook panics at one, ReleaseAll still releases the others, and
+// then panics.
 func ReleaseAll(ctx context.Context, leases []*lease.Lease) error {
 	return fault.Join(ForAll(leases, func(l *lease.Lease) error { return l.Release(ctx) })...)
 }
 
-// ForAll does something with these leases at once, and returns what each came to. If a hook panics at one,
-// ForAll does it with the others all the same, and panics.
+// ForAll calls do for these leases concurrently, and returns the error of each. If a hook panics at
+// one, ForAll still calls do for the others, and then panics.
 func ForAll(leases []*lease.Lease, do func(*lease.Lease) error) []error {
 	errs, panics := make([]error, len(leases)), make([]any, len(leases))
 	var all sync.WaitGroup
@@ -151,7 +151,7 @@ func (c *Acquirer) atOnce(ctx context.Context, attempts []*attempt) ([]*lease.Le
 		tokens, err = script.ParseMulti(answer.Reply, len(owners))
 	}
 	if err != nil || answer.Resent && len(tokens) == 0 {
-		abandonFrom(attempts, 0) // the request may have taken place, or may still
+		abandonFrom(attempts, 0) // Redis may have done the request, or may still do it
 	}
 	if errors.Is(err, fault.ErrWrongKind) {
 		err, tokens = nil, nil // oneByOne finds out which name it is
@@ -165,7 +165,7 @@ func (c *Acquirer) atOnce(ctx context.Context, attempts []*attempt) ([]*lease.Le
 	}
 	if len(tokens) == 0 || errors.Is(err, fault.ErrTooLate) {
 		for _, a := range attempts {
-			a.owner = c.Owner() // the last one may have been in and out
+			a.owner = c.Owner() // the last owner may have been in and out
 		}
 		return nil, nil
 	}

@@ -45,8 +45,8 @@ func (a *attempt) run(ctx context.Context, wait bool) (*lease.Lease, error) {
 		case !errors.Is(err, fault.ErrTaken) && !errors.Is(err, fault.ErrTooLate):
 			return nil, a.describeTimeout(ctx, err)
 		}
-		a.owner = a.by.Owner() // the last one may have been in and out
-		a.answered = true      // from here on it is a wait, also if the grant came too late
+		a.owner = a.by.Owner() // the last owner may have been in and out
+		a.answered = true      // from here on it is a wait, even if the grant came too late
 	}
 	for {
 		a.by.Line.Listen(ctx, a.Lock) // each time: a subscription without waiters ends after a while
@@ -74,7 +74,7 @@ func (a *attempt) heard(s script.Standing) {
 func (a *attempt) try(ctx context.Context) (*lease.Lease, error) {
 	asked := false
 	defer func() {
-		if !asked { // what observes the connection has panicked, when the request had been sent
+		if !asked { // a connection observer has panicked, when the request had been sent
 			a.abandon(a.owner, "")
 		}
 	}()
@@ -105,8 +105,8 @@ func (a *attempt) leavesTraces() bool {
 	return (a.Kind == script.Job || a.Kind == script.SlotPool) && a.by.Now().Since(a.start) >= a.TTL-lock.Drift(a.TTL)
 }
 
-// unwritten reports whether a request that failed with err has changed nothing, and no copy of it is
-// on its way. The line was full, or Redis refused the first write of the script for want of space.
+// unwritten reports whether a request that failed with err has changed nothing, and no copy of it
+// is on its way. The line was full, or Redis refused the script's first write for lack of space.
 //
 // It is tempting to undo every acquisition that failed. But a program that tries again and again
 // while a disk is full would leave a release for each try, and all of them would be sent again and
@@ -115,20 +115,20 @@ func unwritten(a ask.Answer, err error) bool {
 	return err != nil && !a.Resent && (errors.Is(err, fault.ErrLineFull) || retry.RefusesWrites(err))
 }
 
-// wait stands in line until the lock is granted or ctx is done. fault.ErrTooLate says that the grant
-// came when it had run out.
+// wait stands in line until the lock is granted or ctx is done. fault.ErrTooLate says that the
+// grant had run out when it came.
 func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 	c := a.by
-	// Before the request, not after its reply: the grant may overtake that.
+	// Before the request, not after its reply: the grant may overtake the reply.
 	ticket, address := a.by.Line.Ticket(a.Lock, a.owner)
 	most := a.Waiting.Line
-	if a.placed { // it is not refused what it had
+	if a.placed { // it must not be refused the place that it had
 		most = 0
 	}
 	w := c.Line.Add(a.Lock, a.group, a.owner, ticket, address, c.Now())
 	over := false
 	defer func() {
-		if !over { // the hook has panicked, or what observes the connection: no goroutine will be there for a grant
+		if !over { // the hook or a connection observer has panicked: no goroutine will be there for a grant
 			c.Line.Cancel(w)
 		}
 	}()

@@ -10,11 +10,11 @@ import (
 // attempts numbers the attempts of this process, for the ID of events.
 var attempts atomic.Uint64
 
-// errPanicked ends an attempt, or the lease that it came to, when a hook panics.
+// errPanicked ends an attempt, or the lease that it led to, when a hook panics.
 var errPanicked = errors.New("the calling goroutine panicked")
 
-// What the hook is told. An attempt that was told of ends once, in granted or failed; a lease ends
-// once, in released, lost or detached. So a flag is set before the hook is called, which may panic:
+// What the hook is told. An attempt that it was told of ends once, in granted or failed; a lease
+// ends once, in released, lost or detached. So a flag is set before each call, which may panic:
 //
 //	attempt.begun   attempt       tellAttempt
 //	attempt.ended   granted       begin
@@ -22,7 +22,7 @@ var errPanicked = errors.New("the calling goroutine panicked")
 //	Lease.state     released      its first release, whatever comes of it
 //	                lost, detached
 //
-// Between granted and the lease there is only the hook. If it panics there, begin tells released.
+// Between granted and the lease, only the hook runs. If it panics there, begin tells released.
 
 // tellAttempt tells the hook, once, that the attempt begins.
 func (a *attempt) tellAttempt() {
@@ -43,8 +43,8 @@ func (a *attempt) tellWait() {
 	a.emit(lock.Event{What: lock.Wait, Waited: a.by.Now().Since(a.start)})
 }
 
-// tellReach tells the hook that the attempt, which waits, cannot reach Redis, for this reason; or,
-// if there is none, that it can again. It tells each change once.
+// tellReach tells the hook that the waiting attempt cannot reach Redis, because of outage. If
+// outage is nil, it tells the hook that the attempt can again. It tells each change once.
 func (a *attempt) tellReach(outage error) {
 	if a.cutOff == (outage != nil) || a.by.Closing.Err() != nil {
 		return
@@ -71,8 +71,8 @@ func (a *attempt) tellFailed(err error) {
 	a.emit(lock.Event{What: lock.Failed, Waited: waited, Err: err})
 }
 
-// tellAllFailed calls tellFailed for these attempts, in their order, also for those after one at
-// which the hook panics.
+// tellAllFailed calls tellFailed for these attempts, in order. If the hook panics at one, it still
+// calls tellFailed for the others.
 func tellAllFailed(attempts []*attempt, err error) {
 	if len(attempts) > 0 {
 		defer tellAllFailed(attempts[1:], err)
@@ -80,7 +80,7 @@ func tellAllFailed(attempts []*attempt, err error) {
 	}
 }
 
-// emit tells the hook of the attempt.
+// emit tells the hook about the attempt.
 func (a *attempt) emit(e lock.Event) {
 	e.ID, e.Owner = a.id, a.owner
 	a.by.Tell(a.ctx, a.Lock, e)

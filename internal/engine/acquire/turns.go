@@ -21,8 +21,8 @@ import (
 // Then the mutex goes back to Redis, and the group to the end of the line. So a waiter in another
 // process is overtaken by no more than that.
 //
-// The group has one turn, which its first goroutine begins with. Exactly one of four ways on
-// happens to each turn:
+// The group has one turn, which its first goroutine begins with. Each turn goes on in exactly one
+// of four ways:
 //
 //	attach         the acquisition made a lease, which has the turn until it ends
 //	               (goOn; then the lease goes on by handOff or detachLocked)
@@ -33,16 +33,16 @@ import (
 //	passed on      the next goroutine takes the lease over, with the baton
 //	               (handOff, passOn)
 //
-// If none happened to a turn, all that wait would wait for ever. If two happened, two goroutines
-// would have what one acquisition granted, or would ask Redis for it where one should. Only a hook
-// that panics is an exception: its goroutine dissolves the group, whatever has become of its turn.
-// The page of internal/engine/handoff has the picture.
+// If a turn went on in none, all that wait would wait forever. If it went on in two, two goroutines
+// would share what one acquisition granted, or both would ask Redis for it. Only a hook that panics
+// is an exception: its goroutine dissolves the group, whatever has become of its turn. The page of
+// internal/engine/handoff has the picture.
 
-// lockInGroup is Lock of a lock that is handed off.
+// lockInGroup is Lock for a lock that is handed off.
 func (a *attempt) lockInGroup(ctx context.Context) (*lease.Lease, error) {
 	g, w := a.by.Handoffs.Join(a.Turns, a.Terms)
 	switch {
-	case g == nil: // the others' lease would be another than this one
+	case g == nil: // the lease of the others would have other terms
 		return a.run(ctx, true)
 	case w == nil:
 		return a.useTurn(ctx, g, handoff.Turn{Way: handoff.Begin})
@@ -60,8 +60,8 @@ func (a *attempt) lockInGroup(ctx context.Context) (*lease.Lease, error) {
 	return a.useTurn(ctx, g, turn)
 }
 
-// awaitTurn waits in the group. On error the attempt has left it. A turn that it was given by then
-// has gone on.
+// awaitTurn waits in the group. On error the attempt has left the group, and a turn that it was
+// given by then has gone on.
 func (a *attempt) awaitTurn(
 	ctx context.Context, g *handoff.Group, w *handoff.Waiter,
 ) (handoff.Turn, error) {
@@ -135,8 +135,8 @@ func (a *attempt) takeOver(ctx context.Context, g *handoff.Group, turn handoff.T
 	return a.acquireForGroup(ctx, g, turn)
 }
 
-// acquireForGroup acquires the lock from Redis, with tokens for the goroutines that wait still.
-// The one that began the group leaves them out: it has just found that no other was there.
+// acquireForGroup acquires the lock from Redis, with tokens for the goroutines that still wait. The
+// goroutine that began the group takes none for others: it has just found none there.
 func (a *attempt) acquireForGroup(
 	ctx context.Context, g *handoff.Group, turn handoff.Turn,
 ) (*lease.Lease, error) {
@@ -171,8 +171,8 @@ const (
 )
 
 // wayOn returns how a turn goes on after an acquisition that ended with this error, under a context
-// that is done or not. An error of this goroutine alone lets the next one try. Any other may be the
-// same for all: they find out at the same time, not one after the other.
+// that is done or not. An error of this goroutine alone lets the next one try. Any other error may
+// be the same for all: they find out at the same time, not one after the other.
 func wayOn(err error, done bool) onward {
 	switch {
 	case err == nil:
@@ -183,7 +183,7 @@ func wayOn(err error, done bool) onward {
 	return dissolveGroup
 }
 
-// cutShort reports whether an acquisition ended since its own time was over, and for no other
+// cutShort reports whether an acquisition ended because its own time was up, and for no other
 // reason.
 func cutShort(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, fault.ErrUnreachable)

@@ -19,8 +19,8 @@ const maxRounds = 8
 // minDwell is how long a round waits at least to tell a latch that is held from a tie.
 const minDwell = 5 * time.Millisecond
 
-// MaxUnderWay is how many rounds of a client are under way. A node takes as many in half a second if each
-// takes it 2 ms.
+// MaxUnderWay is how many rounds of a client may be under way. A node handles that many in half a
+// second if each takes it 2 ms.
 const MaxUnderWay = 256
 
 // Contest asks the nodes of a quorum for their votes.
@@ -38,10 +38,10 @@ func New(q *quorum.Conn, timeout time.Duration, now clock.Clock) *Contest {
 	return &Contest{batch.NewRoom(MaxUnderWay), q, timeout, now}
 }
 
-// Ask asks all nodes to let an owner in, and returns when it is clear what comes of it. Where a
-// majority did and gave different tokens, it also writes the token back to a majority. past has the
-// attempt's owners of earlier rounds. Ask sends nothing more once patience has passed, and returns a
-// third of the timeout later at most.
+// Ask asks all nodes to let an owner in, and returns when the outcome is clear. If a majority did
+// and gave different tokens, it also writes the token back to a majority. past has the attempt's
+// owners of earlier rounds. Ask sends nothing more once patience has passed, and returns a third of
+// the timeout later at most.
 func (c *Contest) Ask(
 	ctx context.Context, k *script.Kind, set keys.Set, request script.Ballot, past []string, patience time.Duration,
 ) *Round {
@@ -84,8 +84,8 @@ var errSlow = errors.New("no answer in time from a majority of the nodes")
 // count sends one round of requests and counts until the outcome is clear.
 func (c *Contest) count(ctx context.Context, k *script.Kind, set keys.Set, request script.Ballot, past []string) *Round {
 	t := newRound(c.conn, k.Name == script.SlotPool.Name, past)
-	// Before the requests. From the last reply on, the deadline would be late by the round trip of
-	// the first.
+	// Before the requests. Counted from the last reply, the deadline would be late by the round
+	// trip of the first.
 	t.Sent = c.now()
 	c.conn.Send(ctx, t.hear, k.Vote(set, request))
 	patience := min(c.timeout, request.TTL) / 3

@@ -15,10 +15,10 @@
 //	              v
 //	     LeaveTo: later votes are handled in the background
 //
-// A [Contest] sends the requests, of so many rounds at a time. A [Round] waits for votes, also those
-// that come after it. A [Tally] counts them, and says whether the attempt has won (tally.go). [Decide]
-// is the policy of an attempt that has not, and has no state (step.go). The nodes wake [Waiters],
-// which then try.
+// A [Contest] sends the requests, of a bounded number of rounds at a time. A [Round] waits for
+// votes, also those that come after it. A [Tally] counts them, and says whether the attempt has won
+// (tally.go). [Decide] is the policy of an attempt that has not, and has no state (step.go). The
+// nodes wake [Waiters], which then try.
 //
 // Phase 1: every node is asked to let the owner in, and counts (mint in quorum_token.lua). The token is
 // the largest count of a majority that did ([Tally.Token]). Phase 2: the token is written back

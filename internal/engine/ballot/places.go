@@ -3,8 +3,8 @@ package ballot
 import "sync"
 
 // Places is where the ticket of a waiter may be in line. A round ends when its outcome is clear, so
-// some nodes answer later. Mostly the answer is on its way then, and says that the node has no ticket
-// of a waiter that has the latch: it let the waiter in.
+// some nodes answer later. Usually the answer is on its way then, and says that the node has no
+// ticket of a waiter that has the latch: it let the waiter in.
 type Places struct {
 	mu    sync.Mutex
 	nodes []place
@@ -13,7 +13,7 @@ type Places struct {
 	leave func() // what the last of them does; nil if nothing is left to do
 }
 
-// place is that at one node.
+// place is what is known of the ticket at one node.
 type place struct {
 	in      bool // the ticket may be in line
 	open    int  // requests with the ticket that are not answered yet
@@ -70,11 +70,11 @@ func (p *Places) asked(t *Round) (settle func()) {
 	}
 }
 
-// hear notes what the node said, and whether it was asked nothing since. A node that lets the owner in
-// takes the ticket off its line, and one without the right to vote leaves its line as it is.
+// hear notes what the node said. last says that it was asked nothing since. A node that lets the
+// owner in takes the ticket off its line. One without the right to vote leaves the line alone.
 //
-// It is tempting to believe that the last round came last. But its request can overtake that of an earlier
-// one, which puts the ticket back in line then, and whose answer can be heard before that of the last.
+// It is tempting to believe that the last round came last. But its request can overtake an earlier
+// one, which then puts the ticket back in line, and whose answer can come before that of the last.
 func (at *place) hear(s Stand, last bool) {
 	switch s {
 	case Granted:
@@ -86,9 +86,9 @@ func (at *place) hear(s Stand, last bool) {
 	}
 }
 
-// Leave calls undo for each node at which the ticket may be, or may arrive. It says so if that node has
-// answered all requests with the ticket. A waiter that has the latch has time: then Leave may call undo
-// later, when all answers have come.
+// Leave calls undo for each node at which the ticket may be, or may arrive. answered says that the
+// node has answered all requests with the ticket. A waiter that has the latch is in no hurry: Leave
+// may call undo later, when all answers have come.
 func (p *Places) Leave(hasLatch bool, undo func(node int, answered bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// Round is the tally of a round, and the answers that it still lacks. It has three times:
+// Round is the tally of a round, and the answers that it still lacks. It goes through three stages:
 //
 //	counting      answers are counted as they come, until the outcome is clear
 //	stopped       the tally is the attempt's; answers that come are put aside
@@ -29,15 +29,15 @@ type Round struct {
 	limit time.Duration // of the request to one node
 	past  []string      // the attempt's owners of earlier rounds, which do not count as holders
 
-	// Told that the outcome is clear, and once more that it is known whether the latch is held, if
-	// that was not known then. All answers that have come make both so.
+	// Receives when the outcome is clear, and once more when it is known whether the latch is held,
+	// if that was not known then. Once all answers have come, both are so.
 	clear chan struct{}
 
-	// The nodes whose answers to an earlier request of the round are not waited for any more, as
+	// The nodes whose answers to an earlier request of the round are not waited for any more, since
 	// the attempt asked again for another slot. The earlier request may arrive late.
 	replaced []bool
 
-	mu      sync.Mutex // guards what is below, and the tally but while it is stopped
+	mu      sync.Mutex // guards what is below, and the tally except while stopped
 	pending int        // answers that have not been counted
 	stopped bool
 	told    int             // how often clear was told
@@ -49,7 +49,7 @@ type Round struct {
 	crossed []crossing // by node; nil if all answers had come when it was left
 }
 
-// crossing is what happened at a node after the tally was left. If all of it did, the vote came
+// crossing is what happened at a node after the tally was left. If both happened, the vote came
 // after the release, and the owner is inside there.
 type crossing struct {
 	granted bool // it let the owner in
@@ -145,7 +145,7 @@ func (t *Round) LeaveTo(late func(node int, missed bool), all func()) {
 	}
 }
 
-// Miss notes that a node did not say that the owner was inside when it was asked to release it. It
+// Miss notes that a node did not say that the owner was inside when asked to release the owner. It
 // reports whether the node has let the owner in since the tally was left.
 func (t *Round) Miss(node int) (late bool) {
 	t.mu.Lock()

@@ -28,8 +28,8 @@ type Situation struct {
 	Full     bool // rounds have found no slot so often that a try takes the pool for full
 }
 
-// Decide returns what an attempt does after a round that came to t and err, and whether it asks
-// first for the right to vote of the nodes that have none.
+// Decide returns what an attempt does after a round that ended with t and err, and whether it first
+// has the right to vote restored to nodes that have none.
 func Decide(t *Tally, err error, s Situation) (next Step, restore bool) {
 	switch {
 	case err == nil:

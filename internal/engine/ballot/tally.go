@@ -12,9 +12,9 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// What the votes of a round come to. (Of other requests, link/quorum/majority.go says whether a majority
-// did them.) Nothing here sends or waits. What an attempt does next is decided in
-// step.go, and how long it rests before that by patienceAfter in acquire/quorum.go.
+// The outcome of a round, from its votes. (For other requests, link/quorum/majority.go says whether
+// a majority did them.) Nothing here sends or waits. step.go decides what an attempt does next, and
+// patienceAfter in acquire/quorum.go how long it rests before that.
 //
 //	A majority let the owner in                                       Won
 //	So many refused it, for a reason that waiting does not change,
@@ -26,16 +26,16 @@ import (
 //
 // The first line that holds counts.
 //
-// Unreachable does not depend on what the others said: of three nodes with two silent ones, or of
-// four with two, no client can tell whether the refusals are those of a holder, and none can
-// acquire the lock.
+// Unreachable does not depend on what the others said: with two of three or two of four nodes
+// silent, no client can tell whether the refusals are those of a holder, and none can acquire the
+// lock.
 //
 // Taken means that the lock is held if one other owner is inside at a majority. Otherwise it is a
-// tie, in which all may be about to leave again. A tie is tried again, also by TryLock, until
-// Options.RequestTimeout has passed. Of slots one round never tells a full pool from a tie: a try
-// has a few rounds.
+// tie, in which all owners may be about to leave again. After a tie the attempt tries again, even
+// TryLock, until Options.RequestTimeout has passed. For slots, one round never tells a full pool
+// from a tie: a try has a few rounds.
 //
-// After CutShort, what the round before came to stands.
+// After CutShort, the result of the round before it stands.
 
 // Stand is how a node stands to an attempt. The five are not the same.
 type Stand uint8
@@ -112,7 +112,7 @@ func (v Vote) String() string {
 	return v.Addr + " was restarted or emptied, or is new, and does not vote yet"
 }
 
-// why returns the words for the reason that a node gave which refused the owner.
+// why returns the words for the reason why a node refused the owner.
 func (v Vote) why() string {
 	left := ""
 	if v.Remaining > 0 {
@@ -157,7 +157,7 @@ func (t *Tally) Clone() Tally {
 	return clone
 }
 
-// number returns of how many nodes something holds.
+// number returns for how many nodes holds is true.
 func (t *Tally) number(holds func(Vote) bool) (n int) {
 	for _, v := range t.Votes {
 		if holds(v) {
@@ -167,7 +167,7 @@ func (t *Tally) number(holds func(Vote) bool) (n int) {
 	return n
 }
 
-// blocked returns a node of which something holds, if it holds of so many that the others are no
+// blocked returns a node for which holds is true, if it is true for so many that the others are no
 // majority; otherwise nil.
 func (t *Tally) blocked(holds func(Vote) bool) *Vote {
 	if t.number(holds) <= len(t.Votes)-t.Majority {
@@ -176,14 +176,14 @@ func (t *Tally) blocked(holds func(Vote) bool) *Vote {
 	return &t.Votes[slices.IndexFunc(t.Votes, holds)]
 }
 
-// Clear reports whether the votes that are missing can change nothing: neither the outcome nor, if
-// that is no lease, the reason. Of an even number of nodes half can keep the owner out, and are no
-// majority: it takes one vote more to know that a majority votes at all.
+// Clear reports whether the missing votes can change nothing: neither the outcome nor, if that is
+// no lease, the reason. Half of an even number of nodes can keep the owner out, but are no
+// majority: it takes one more vote to know that a majority votes at all.
 func (t *Tally) Clear() bool {
 	return t.Won() || t.blocked(Vote.refused) != nil && t.number(Vote.voted) >= t.Majority
 }
 
-// Finding is what a round came to.
+// Finding is the result of a round.
 type Finding uint8
 
 const (
@@ -195,7 +195,7 @@ const (
 	CutShort                   // the caller's time was over first
 )
 
-// Verdict returns what the round came to, and a node that shows why; nil if no single node does.
+// Verdict returns the result of the round, and a node that shows why; nil if no single node does.
 func (t *Tally) Verdict() (Finding, *Vote) {
 	if t.Won() {
 		return Won, nil
@@ -234,8 +234,8 @@ func (t *Tally) Inside() (best []script.Vote) {
 	return best
 }
 
-// mostInside returns the slot that most nodes gave the owner, and how many that are. Places without
-// numbers are one slot.
+// mostInside returns the slot that most nodes gave the owner, and how many nodes that is. Places
+// without numbers are one slot.
 func (t *Tally) mostInside() (slot string, most int) {
 	for i := range t.Votes {
 		n := 0
@@ -330,12 +330,12 @@ func (t *Tally) Forgot() bool {
 }
 
 // Decided reports whether another try would fail, too: an owner has a majority. Otherwise it is a
-// tie: all may be about to leave again. An owner that has one slot at a majority says nothing of
-// the others.
+// tie: all may be about to leave again. An owner that has one slot at a majority says nothing about
+// the other slots.
 func (t *Tally) Decided() bool { return t.Holder() != "" && !t.Slots }
 
-// Full reports whether no node that answered has a slot to give, and others than the attempt itself
-// have the slots. These may be about to leave again.
+// Full reports whether no node that answered has a slot to give, and owners other than the attempt
+// itself have the slots. These may be about to leave again.
 func (t *Tally) Full() bool {
 	return t.Slots && len(t.Inside()) == 0 && t.blocked(Vote.keptOut) != nil
 }
@@ -356,8 +356,8 @@ func (t *Tally) Holder() string {
 	return owner
 }
 
-// MayBeHeld reports whether the owner is kept out, and answers that are missing can tell whether that
-// is by a holder or a tie. Half of an even number of nodes keep it out and are no majority; of an odd
+// MayBeHeld reports whether the owner is kept out, and missing answers can tell whether by a holder
+// or a tie. Half of an even number of nodes can keep it out, but are no majority; with an odd
 // number, one of those that refused may name another owner.
 func (t *Tally) MayBeHeld() bool {
 	if t.Slots || t.Won() || t.blocked(Vote.refused) == nil {
@@ -381,8 +381,8 @@ func (t *Tally) most() (owner string, nodes int) {
 	return owner, nodes
 }
 
-// Remaining returns how long other owners keep a majority out, if a majority of the nodes tells:
-// after that time so many of these are free.
+// Remaining returns how long other owners keep this one from a majority, if a majority of the nodes
+// tells: after that time, that many of these are free.
 func (t *Tally) Remaining() (d time.Duration, ok bool) {
 	var all []time.Duration
 	for _, v := range t.Votes {
@@ -397,7 +397,7 @@ func (t *Tally) Remaining() (d time.Duration, ok bool) {
 	return all[t.Majority-1], true
 }
 
-// Rank returns how many are before this attempt in line, as most nodes say that refused it.
+// Rank returns how many are before this attempt in line: the median over nodes that refused it.
 func (t *Tally) Rank() int {
 	var ranks []int
 	for _, v := range t.Votes {

@@ -2,8 +2,8 @@ package ballot
 
 import "strings"
 
-// ToldError is an error together with how each node stood. It is put into words when it is read: most
-// rounds without a lease are followed by another, and their errors are not.
+// ToldError is an error together with how each node stood. It is put into words only when it is
+// read: most rounds without a lease are followed by another, and no code reads their errors.
 type ToldError struct {
 	Err   error
 	Votes []Vote

@@ -14,13 +14,13 @@ type Waiters struct {
 	try map[string]chan int // by waiter
 }
 
-// settles is about how long the other nodes have to tell a waiter to try, once one has.
+// settles is about how long the other nodes have to tell a waiter to try, once one node has.
 const settles = 5 * time.Millisecond
 
 // all is more than the nodes of any quorum.
 const all = 1 << 16
 
-// Add returns the channel on which a new waiter is told to try: by how many nodes, since it last looked.
+// Add returns the channel that tells a new waiter how many nodes said to try since its last look.
 func (h *Waiters) Add(waiter string) <-chan int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -39,7 +39,7 @@ func (h *Waiters) Remove(waiter string) {
 	delete(h.try, waiter)
 }
 
-// WakeAll tells all waiters to try: what they hear by, or do not hear by any more, has changed.
+// WakeAll tells all waiters to try: the subscription on which they hear has come or gone.
 func (h *Waiters) WakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,8 +73,8 @@ func tell(try chan int, nodes int) {
 // Rest returns when it is time to try again: after d, or when a majority of the nodes has told the
 // waiter to, or when some have and the others have had time to. It returns as soon as a context is done.
 //
-// It is tempting to try when the first node says so. The release is on its way to the others then, and
-// the round is a tie. And if the nodes disagree on the first in line, several waiters would meet.
+// It is tempting to try when the first node says so. But the release is on its way to the others
+// then, and the round is a tie. If nodes disagree on the first in line, several waiters collide.
 func Rest(ctx, closing context.Context, try <-chan int, majority int, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

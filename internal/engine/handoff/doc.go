@@ -30,8 +30,8 @@
 //
 // # The invariant
 //
-// From the first Join until the group ends, exactly one turn of the group is outstanding. Exactly one
-// of the four ways on happens to each turn:
+// From the first Join until the group ends, exactly one turn of the group is outstanding. Each turn
+// goes on in exactly one of four ways:
 //
 //  1. attach: the lease that was acquired takes the turn along. That is the caller's own record,
 //     which the queue does not see.
@@ -42,8 +42,8 @@
 //     baton. In between, the turn is that of the caller of Pop. If Pop returns nil, the turn is
 //     still where it was, and goes on by 2.
 //
-// If none happened, the waiters would hang forever. If two happened, two goroutines would
-// share one grant, or both would ask Redis for it.
+// If a turn went on in none, the waiters would hang forever. If it went on in two, two goroutines
+// would share one grant, or both would ask Redis for it.
 //
 // A panic in the program's code is the one exception. The goroutine then does not know how far it
 // got, and calls Dissolve whatever became of its turn. That is safe: for a group that has ended,
@@ -53,8 +53,8 @@
 // A goroutine that stops waiting calls Withdraw. If that reports false, the turn was just given to
 // it, or is about to be: then the goroutine receives it and lets it go on like any other.
 //
-// A goroutine that acquires takes tokens for those behind it: maxRun goroutines in a row have the
-// mutex at most (queue.go). When the tokens are spent, the lease goes back to Redis and other
+// A goroutine that acquires takes tokens for those behind it: at most maxRun goroutines in a row
+// have the mutex (queue.go). When the tokens are spent, the lease goes back to Redis and other
 // processes have their turn.
 //
 // # Locks

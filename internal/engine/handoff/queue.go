@@ -16,7 +16,7 @@ const maxRun = 128
 type Queue struct {
 	mu      sync.Mutex        // guards what is below, and the waiters of all groups
 	groups  map[string]*Group // by the key of the mutex
-	revoked recent.Set        // whose mutex was taken by force, while there are groups
+	revoked recent.Set        // owners whose mutex was taken by force, while there are groups
 }
 
 // Group is the goroutines of one client that want the same mutex. It is small, since each lease of
@@ -24,7 +24,7 @@ type Queue struct {
 type Group struct {
 	key     string
 	options lock.Terms
-	first   *Waiter // of those that wait, as they came; before it in the ring is the last
+	first   *Waiter // of those that wait, in order of arrival; before it in the ring is the last
 	waiting int32
 	redis   atomic.Int32           // what the group heard last: unheard, answered or silent; not guarded
 	holder  atomic.Pointer[string] // the owner of the lease that had the turn last; nil if none had; not guarded
@@ -115,14 +115,14 @@ func (q *Queue) Waiting(g *Group) int {
 	return int(g.waiting)
 }
 
-// Others returns how many goroutines wait, as far as one run goes.
+// Others returns how many goroutines wait, at most as many as one run can serve.
 func (q *Queue) Others(g *Group) int {
 	others, _ := q.Look(g, "")
 	return others
 }
 
-// Look returns how many goroutines wait, as far as one run goes, and whether the mutex was taken
-// from this owner by force.
+// Look returns how many goroutines wait, at most as many as one run can serve, and whether the
+// mutex was taken from this owner by force.
 func (q *Queue) Look(g *Group, owner string) (others int, revoked bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -130,7 +130,7 @@ func (q *Queue) Look(g *Group, owner string) (others int, revoked bool) {
 }
 
 // Revoke notes that a mutex was taken from this owner by force. It may be the owner of any group,
-// also one that Redis has just let in and that has no lease yet.
+// even one that Redis has just let in and that has no lease yet.
 func (q *Queue) Revoke(owner string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,8 +2,8 @@ package lease
 
 import "context"
 
-// endsKey is the key under which the context package looks in a context for what a context made from that
-// one ends with.
+// endsKey is the key that the context package looks up in a context, to find what makes a context
+// derived from that one end.
 var endsKey = func() any {
 	var p probe
 	_ = context.Cause(&p)
@@ -19,9 +19,9 @@ type probe struct {
 func (p *probe) Value(key any) any { p.key = key; return nil }
 func (p *probe) Err() error        { return context.Canceled }
 
-// around is the context around that of a lease. It has asked that one how it ends: the context package asks
-// again at each cancellation. The lease is locked then, and a context of the program may take a mutex which
-// the program also holds when it calls the lease.
+// around is the context around that of a lease. It asks that context only once how it ends: the
+// context package would ask again at each cancellation. The lease is locked then, and a context of
+// the program may take a mutex that the program also holds when it calls the lease.
 type around struct {
 	context.Context
 	done <-chan struct{}

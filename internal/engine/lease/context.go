@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
-// UnderKey is the key under which a context of leases has itself, an [Under].
+// UnderKey is the key for which a context of leases returns itself, an [Under].
 type UnderKey struct{}
 
 // Under is a context of leases.
@@ -21,8 +21,8 @@ type Under interface {
 // Held implements [Under].
 func (c *work) Held() ([]*Lease, context.Context) { return []*Lease{(*Lease)(c)}, c.parent }
 
-// working returns the workContext of a lease. It makes it when it is first asked for: most leases
-// are released before any code waits for their end.
+// working returns the workContext of a lease. The first call makes it: most leases are released
+// before any code waits for their end.
 func (l *Lease) working() *workContext {
 	if w := l.work.Load(); w != nil {
 		return w
@@ -49,19 +49,19 @@ func (l *Lease) working() *workContext {
 	return w
 }
 
-// String is what fmt prints, which would else look into the lease without its lock.
+// String is what fmt prints. Without it, fmt would read the lease without its mutex.
 func (c *work) String() string { return fmt.Sprintf("%v.WithLease(%q)", c.parent, c.lock.Name) }
 
 func (c *work) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
 func (c *work) Done() <-chan struct{} { return (*Lease)(c).working().Done() }
 
-// Err answers by the clock: the schedule, which ends the context when the deadline has passed, may
-// be late in a process that computes.
+// Err goes by the clock: the schedule, which ends the context when the deadline has passed, may be
+// late in a busy process.
 //
-// The lease is never asked under its own mu. Losing it cancels this context with mu held, and with
-// it the contexts made from it. Those of the standard library take the error from that cancellation
-// and do not come here.
+// Err is never called under the lease's own mu. Losing the lease cancels this context with mu held,
+// and with it the contexts made from it. Those of the standard library take the error from that
+// cancellation and do not call Err.
 func (c *work) Err() error {
 	l := (*Lease)(c)
 	if !over(c, l.keeper, l.keeper.Now()) {
@@ -70,8 +70,8 @@ func (c *work) Err() error {
 	return l.working().Err()
 }
 
-// over reports whether a context is done, at this time by the clock of k. It looks at the clock no
-// further for leases of that client, however deep they are in each other.
+// over reports whether a context is done, at this time by the clock of k. It does not read the
+// clock again for leases of that client, however deeply they are nested.
 func over(ctx context.Context, k *Keeper, now clock.Reading) bool {
 	for {
 		c, ok := ctx.(*work)
@@ -102,7 +102,7 @@ func (c *work) Value(key any) any {
 	if key == (UnderKey{}) {
 		return c
 	}
-	// The context package compares their Done, so with the parent's answer it would only need a goroutine.
+	// With the parent's answer, the context package would find another Done, and need a goroutine.
 	if key == endsKey {
 		return (*Lease)(c).working().Value(key)
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// errNotInside is of a lease that Redis did not know for a moment: another server answered,
-// perhaps.
+// errNotInside is the error for a lease that Redis did not know for a moment, perhaps because
+// another server answered.
 var errNotInside = errors.New("the server did not know the lease for a moment: call Detach again")
 
-// Detach extends the lease once more, and ends it in this process without releasing it. No other
-// lease joins its entry from then on: that is another process's.
+// Detach extends the lease once more, and ends it in this process without releasing it. From then
+// on no other lease joins its entry, which belongs to another process.
 func (l *Lease) Detach(ctx context.Context) error {
 	l.part(1)
 	defer l.part(-1)
@@ -29,7 +29,7 @@ func (l *Lease) Detach(ctx context.Context) error {
 	if err != nil || done {
 		return err
 	}
-	if left.owner == "" && script.Kept(l.owner) { // or others would ask a client that has it no more
+	if left.owner == "" && script.Kept(l.owner) { // or others would ask this client in vain
 		bounded, cancel := context.WithTimeout(ctx, l.keeper.Timeout/3)
 		l.sayUsed(bounded)
 		cancel()
@@ -48,39 +48,39 @@ func (l *Lease) Detach(ctx context.Context) error {
 	l.mu.Lock()
 	_, events := l.left()
 	err = cmp.Or(l.err, err)
-	if parted = err == nil; parted { // else it ended in this moment
+	if parted = err == nil; parted { // else it ended at this moment
 		events = append(events, l.detaching(left))
 	}
 	l.unlock(events...)
 	return err
 }
 
-// doubtful reports whether a message said that the lock was taken by force, and no extend has found out yet.
+// doubtful reports whether a message of a forced loss is still to be checked by an extend.
 func (l *Lease) doubtful() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.leading().forced
 }
 
-// undoHeir releases in the background what was entered for another process. The caller holds l.mu,
-// unless it is for an entry of a reentrant mutex. If the lease is lost, its slot rests: the program
-// may still be at work.
+// undoHeir releases in the background an owner that was let in for another process. The caller
+// holds l.mu, unless it is for an entry of a reentrant mutex. If the lease is lost, its slot rests:
+// the program may still be at work.
 func (l *Lease) undoHeir(owner string, ttl time.Duration) {
 	k, rest := l.keeper, l.lock.Rest()
 	call := k.releasing(l.lock, owner, "", l.token, true, rest > 0 && l.state == lost)
 	k.Cleanup.Add(0, call, 0, max(ttl+rest, k.LiveFor))
 }
 
-// rename gives a lease whose acquisition was sent twice another owner, which no request lets in. A late
-// copy could bring its own owner in again later, and a text that names that owner would be good a second
-// time, with a token from before other holders. The same holds for the new owner if that request was sent
-// twice, too: then the lease gets one more. If no answer comes, the owner is not known, and the lease is
-// released in the background.
+// rename gives a new owner, which no request lets in, to a lease whose acquisition was sent twice.
+// A late copy could bring the old owner in again later. Then a text that names it would be valid a
+// second time, with a token from before other holders. If the request for the new owner was sent
+// twice, too, rename gives the lease one more. If no answer comes, the owner is not known, and the
+// lease is released in the background.
 //
-// A quorum needs none of that: a majority of late copies cannot be.
+// A quorum needs none of that: late copies never make a majority.
 //
-// It is tempting to end the lease after that. But a release that waits for rename, or a hand-over, would
-// find it held by an owner that Redis does not know any more. So done says that rename ended it.
+// It is tempting to end the lease after rename. But a release that waits for rename, or a
+// hand-over, would find it held by an owner that Redis no longer knows. So rename ends it (done).
 func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
 	l.mu.Lock()
 	needed, shared := l.resent && !l.keeper.Quorum && l.err == nil, l.accompanied()
@@ -99,7 +99,7 @@ func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
 	var before []string // owners that a late copy of a request could bring in again
 	ttl, ended := l.lengthen(l.lock.TTL), false
 	defer func() {
-		if !ended { // what observes the connection has panicked: which owner Redis has is not known
+		if !ended { // a connection observer has panicked: which owner Redis has is not known
 			l.mu.Lock()
 			l.settleLocked()
 			for _, owner := range append(before, to.owner) {
@@ -150,7 +150,7 @@ func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
 	return to, done, err
 }
 
-// giveUpLocked ends a lease that is held, as a release does that gets no answer. The caller holds l.mu.
+// giveUpLocked ends a held lease, like a release that gets no answer. The caller holds l.mu.
 func (l *Lease) giveUpLocked(err error) []lock.Event {
 	if l.state > inJeopardy {
 		return nil
@@ -173,8 +173,8 @@ func (l *Lease) Heir() (owner string, token int64) {
 	return l.owner, l.token
 }
 
-// detaching ends a lease that is held here, and not in Redis. It returns the event to tell. The caller
-// holds l.mu.
+// detaching ends a lease here, but not in Redis. It returns the event to tell. The caller holds
+// l.mu.
 func (l *Lease) detaching(to heir) lock.Event {
 	if to.owner != "" && !l.accompanied() {
 		l.undoLocked(0)
@@ -189,21 +189,21 @@ func (l *Lease) detaching(to heir) lock.Event {
 	return lock.Event{What: lock.Detached, HeldFor: now.Since(l.acquired), Remaining: remaining}
 }
 
-// part notes that one call more is detaching the lease, or one less.
+// part adds to the number of calls that are detaching the lease.
 func (l *Lease) part(calls int8) {
 	l.mu.Lock()
 	l.parting += calls
 	l.mu.Unlock()
 }
 
-// enterApart has Redis take the owner in once more, for a lease that goes on in another process while
-// others share its entry. No bound on the depth counts: the lease that it is for ends here. An entry whose
-// request was sent twice is given back: a late copy could bring it in again.
+// enterApart has Redis let the owner in once more, for a lease that goes on in another process
+// while others share its entry. It asks for no bound on the depth: the lease that it is for ends
+// here. If the request was sent twice, the entry is given back: a late copy could bring it back.
 func (l *Lease) enterApart(ctx context.Context) (heir, error) {
 	k := l.keeper
 	bounded, cancel := context.WithTimeout(ctx, l.Remaining())
 	defer cancel()
-	undo := func() {} // of the request under way, if what observes the connection panics
+	undo := func() {} // undoes the request under way, if a connection observer panics
 	defer func() { undo() }()
 	for {
 		owner := k.Owner()

@@ -19,19 +19,19 @@
 //	          v
 //	       released
 //
-// A [Keeper] has the leases of one client. It extends them in batches, and finds the one that a
-// message is about. A [Lease] is begun by [Keeper.Begin], from a grant. docs/architecture.md has
-// the table of all transitions.
+// A [Keeper] tracks the leases of one client. It extends them in batches, and finds the lease that
+// a message is about. [Keeper.Begin] begins a [Lease] from a grant. docs/architecture.md has the
+// table of all transitions.
 //
 // Three files are the lease itself. They use needs.go, pace.go, oldcopy.go and around.go, and none
 // of the others:
 //
-//	lease.go     a lease, its state and its deadline, whether it is extended at all (MaxHold), when it
-//	             is lost, and until when it is released again
-//	nest.go      entries of one owner, which share one hold in Redis
+//	lease.go     a lease, its state and deadline, whether it is extended (MaxHold), when it is
+//	             lost, and how long its release is retried
+//	nest.go      leases of one owner, which share one entry in Redis
 //	keeper.go    the leases of a client, found by owner
 //
-// The others are what is done with it:
+// The other files are what is done with a lease:
 //
 //	extend.go    extending for the program, and what an extend changes
 //	watchdog.go  sending the extends that are due
@@ -40,14 +40,14 @@
 //	detach.go    leaving a lease to another process
 //	pass.go      passing the lock on to the next goroutine of this client
 //	linger.go    keeping the lock for the client's next acquisition, until another client asks for it
-//	reentry.go   beginning a lease of an owner that is inside
-//	gone.go      why Redis no longer has a lease (whyGone); force, and the end of the client
-//	votes.go     votes of a quorum that come while it is held
-//	wanted.go    telling the holder that it is waited for
-//	stray.go     telling of leases that are held without need
+//	reentry.go   beginning a lease of an owner that is inside already
+//	gone.go      why Redis no longer has a lease (whyGone); forced loss, and closing the client
+//	votes.go     votes of a quorum that arrive while the lease is held
+//	wanted.go    telling the holder that a waiter wants the lock
+//	stray.go     reporting leases that are held needlessly
 //	context.go   a lease as the context of its work
 //	around.go    the caller's context, around that of a lease
 //	oldcopy.go   releasing again when a server came back with an older copy of the data
 //	needs.go     what leases use, and the request that releases one (MinHold)
-//	errors.go    the errors that say so
+//	errors.go    the errors of a lease that was released or detached
 package lease

@@ -6,7 +6,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 )
 
-// ReleasedError is why leases are not held that their holder released.
+// ReleasedError says that a lease is not held, since its holder released it.
 type ReleasedError struct{ Name string }
 
 func (e *ReleasedError) Error() string {
@@ -15,21 +15,21 @@ func (e *ReleasedError) Error() string {
 
 func (e *ReleasedError) Unwrap() error { return fault.ErrNotHeld }
 
-// releasedLease is the ReleasedError of a lease: every release has one, which costs nothing so.
+// releasedLease is the ReleasedError of a lease: every release has one, which costs no allocation.
 type releasedLease Lease
 
 func (l *releasedLease) Error() string { return (&ReleasedError{l.lock.Name}).Error() }
 
 func (l *releasedLease) Unwrap() error { return fault.ErrNotHeld }
 
-// heir is what the lease of another process has that was left to it. It is zero if that is the same as
-// here.
+// heir is the owner and token of a lease that was left to another process. It is zero if they are
+// the same as here.
 type heir struct {
 	owner string
 	token int64 // a larger one than here if the owner was out in between
 }
 
-// detachedError is why a lease is not held that was detached.
+// detachedError says that a lease is not held, since it was detached.
 type detachedError struct {
 	name string
 	heir heir

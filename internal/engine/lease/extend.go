@@ -38,7 +38,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 	return l.extend(ctx, l.lock.TTL)
 }
 
-// extend is Extend to a length of its own, and to no less than what is left in Redis.
+// extend is Extend with d in place of the TTL. It never shortens what is left in Redis.
 func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if over := fault.WhyDone(ctx); over != nil { // nothing is sent, which is no reason to doubt the lease
 		return cmp.Or(l.Err(), l.failed("extend", over))
@@ -53,7 +53,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	}
 	ended := false
 	defer func() {
-		if !ended { // the context has panicked, or what observes the connection
+		if !ended { // the context or a connection observer has panicked
 			l.dropExtend()
 		}
 	}()
@@ -61,14 +61,14 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 		return l.refusedByMaxHold()
 	}
 	ttl := l.lengthen(d)
-	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
+	bounded, cancel := context.WithTimeout(ctx, left) // a later answer is of no use
 	defer cancel()
 	call := l.lock.Kind.Renew(l.lock.Keys, l.owner, ttl, l.detail)
 	answer, err := l.keeper.Asker.AskMissing(bounded, since, l.lock.Subject, "extend", call, l.mend)
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.failed("extend", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
 	}
-	if err != nil && answer.Resent { // the last copy may have been refused, and one before it done
+	if err != nil && answer.Resent { // Redis may have refused this copy, and done an earlier one
 		l.mu.Lock()
 		l.leading().outlasts = true
 		l.mu.Unlock()
@@ -80,12 +80,12 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	return l.Err() // the machine may have been suspended after Redis answered
 }
 
-// refusedByMaxHold returns the error of an extend that prolongs nothing, since the lease has reached its MaxHold.
+// refusedByMaxHold returns the error of an extend after the lease has reached its MaxHold.
 func (l *Lease) refusedByMaxHold() error {
 	return fmt.Errorf("redlatch: extend %q: %w", l.lock.Name, fault.ErrMaxHold)
 }
 
-// dropExtend ends an extend whose request panicked, and may have been sent, or that came too late to be sent.
+// dropExtend ends an extend that was too late to send, or that panicked and may have been sent.
 func (l *Lease) dropExtend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,11 +97,11 @@ func (l *Lease) dropExtend() {
 	}
 }
 
-// ExtendTo has the lease last for d from now, also where that is longer than its TTL.
+// ExtendTo makes the lease last for d from now, even if that is longer than its TTL.
 //
-// It is tempting to send the watchdog away until then. But a lease that was deleted or taken by
-// force would be found lost at its end only. So the watchdog goes on at a third of the TTL, and
-// asks for no less than is left.
+// It is tempting to stop the watchdog until then. But if the lease was deleted or taken by force,
+// its loss would be noticed only at its end. So the watchdog still extends every third of the TTL,
+// and asks for no less than is left.
 func (l *Lease) ExtendTo(ctx context.Context, d time.Duration) error {
 	if d >= time.Millisecond && l.Remaining() >= d {
 		return nil
@@ -136,12 +136,12 @@ func (l *Lease) lengthen(d time.Duration) time.Duration {
 	return ttl
 }
 
-// beginExtend begins an extend on behalf of the program, after the one under way if there is one. It returns
-// what is left of the lease: a look at it after that could tell a loss, and a hook that panics there would
-// leave the extend under way for ever.
+// beginExtend begins an extend for the program, after the one under way, if any. It returns what is
+// left of the lease: a later look could find the lease lost, and if the hook panicked at that, the
+// extend would stay under way forever.
 //
-// The wait is a part of the time that the extend has, from since on: on a server that does not answer, of
-// many extends at once each would wait for all before it.
+// The wait counts toward the time limit of the extend, which runs from since: otherwise, on a
+// server that does not answer, each of many extends would wait for all those before it.
 func (l *Lease) beginExtend(ctx context.Context, since clock.Reading) (left time.Duration, err error) {
 	for {
 		l.mu.Lock()
@@ -175,15 +175,15 @@ func (l *Lease) beginExtend(ctx context.Context, since clock.Reading) (left time
 	}
 }
 
-// finishExtend ends an extend that was sent then and asked for ttl, and returns its error. reply is
-// what Redis said, if err is nil.
+// finishExtend ends an extend that was sent at sent and asked for ttl, and returns its error. reply
+// is what Redis said, if err is nil.
 func (l *Lease) finishExtend(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) error {
 	n, err := l.settleExtend(reply, sent, ttl, left, err)
 	n.tell()
 	return err
 }
 
-// settleExtend is finishExtend, but for the hook: the caller tells it what settleExtend returns.
+// settleExtend is finishExtend without the hook: the caller tells the hook the news it returns.
 func (l *Lease) settleExtend(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) (news, error) {
 	l.mu.Lock()
 	lead := l.leading()
@@ -199,18 +199,18 @@ func (l *Lease) settleExtend(reply conn.Reply, sent clock.Reading, ttl, left tim
 	return news{lead, own, others}, err
 }
 
-// outcome applies what became of an extend, which was sent for by, to a lease that is held and leads,
-// and to those that share its entry. The caller holds l.mu.
+// outcome applies the result of an extend to a lease that is held and leads, and to those that
+// share its entry. by is the lease that the extend was sent for. The caller holds l.mu.
 func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) ([]lock.Event, error) {
 	now := l.keeper.Now()
 	switch {
-	case err == nil && script.Done(reply) && l != by && l.overdueLocked(): // it was for another entry, and prolongs none
+	case err == nil && script.Done(reply) && l != by && l.overdueLocked(): // it was for another lease, and prolongs none
 		l.outlasts = true
 		l.reschedule(now)
 		return nil, l.refusedByMaxHold()
 	case err == nil && script.Done(reply) && (l.resent || l.keeper.Quorum) && l.overAt(now) && by.overAt(now):
-		// It is tempting to believe that the owner is inside. But the lease had run out: another owner may
-		// have been inside, and a late copy of the acquisition, or a late vote, have let this one in again.
+		// It is tempting to believe that the owner is inside. But its lease had run out: a late
+		// copy of the acquisition, or a late vote, may have let it in again after another owner.
 		l.outlasts = true
 		return []lock.Event{l.losing(lock.Loss{Reason: l.whyExpired()})}, l.err
 	case err == nil && script.Done(reply):
@@ -218,13 +218,13 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 		l.confirm(by, sent, ttl)
 		l.extendOthers(by, sent, ttl, left, now)
 		l.extendAfter = nextExtend(l.pace())
-		if l.keeper.Quorum && slack < soon && soon < mendAfterMost { // the program's, and too early to mend
+		if l.keeper.Quorum && slack < soon && soon < mendAfterMost { // by the program, and too early to mend
 			l.extendAfter = now.Since(l.sentAt) + soon
 		}
 		switch {
 		case l.doubted:
 			l.doubted, l.extendAfter = false, now.Since(sent)
-		case l.forced: // which is not so: a program published it, or a server that has lost that did it
+		case l.forced: // a false alarm: from a program, or a server that has lost that change
 			l.forced = false
 			l.keeper.unforced(l.owner)
 		}
@@ -283,12 +283,12 @@ func (l *Lease) settledLocked() *settling {
 	return l.settled
 }
 
-// failed wraps err with what was asked of which lock and server.
+// failed wraps err with the operation, the lock and the server.
 func (l *Lease) failed(op string, err error) error {
 	return l.keeper.Asker.Failed(l.lock.Subject, op, err)
 }
 
-// overdue reports whether the lease reached its MaxHold.
+// overdue reports whether the lease has reached its MaxHold.
 func (l *Lease) overdue() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,8 +17,8 @@ func (l *Lease) Lose(reason lock.Reason) {
 	l.unlock(events...)
 }
 
-// whyGone returns why Redis said that the lease is not there, from the reply to an extend that said
-// so. The caller holds l.mu.
+// whyGone returns why Redis no longer has the lease, from the reply to an extend that said so. The
+// caller holds l.mu.
 func (l *Lease) whyGone(gone script.Gone) lock.Loss {
 	note := cmp.Or(readable(gone.Note), l.keeper.forced(l.owner))
 	switch {
@@ -36,8 +36,8 @@ func (l *Lease) whyGone(gone script.Gone) lock.Loss {
 	return lock.Loss{Reason: lock.ReasonForgotten}
 }
 
-// Revoked has the lease of an owner doubted, since a message says that it was taken by force. note
-// is "" if the process that took it is not known.
+// Revoked handles the message that the lock of an owner was taken by force. note is "" if the
+// process that took it is not known.
 func (k *Keeper) Revoked(owner, note string) {
 	k.Handoffs.Revoke(owner) // before the look: between two goroutines of a group there is no lease
 	l, kept := k.noteForced(owner, note)
@@ -51,10 +51,10 @@ func (k *Keeper) Revoked(owner, note string) {
 	}
 }
 
-// noteForced remembers what a message told of an owner. It returns the lease of that owner, and the
-// one that is kept, which it takes off the shelf.
+// noteForced remembers what a message said of an owner. It returns the lease of that owner, and its
+// kept lease, which it takes off the shelf.
 //
-// It is tempting to remember the owner only if it has no lease yet. But a lease that is released in
+// It is tempting to remember the owner only if it has no lease yet. But a lease that is released at
 // this moment would be kept, and taken up again under the same owner, beside the holder that took
 // it by force.
 func (k *Keeper) noteForced(owner, note string) (l, kept *Lease) {
@@ -82,8 +82,8 @@ func readable(note string) string {
 	return note
 }
 
-// LoseAll ends the leases that are held, since the client closes, even those after one at whose loss
-// a hook panics. None is released: its program may still be at work under it.
+// LoseAll ends the leases that are held, since the client closes. If a hook panics, it still ends
+// the others. It releases none: the program may still be at work under them.
 func (k *Keeper) LoseAll() {
 	for _, l := range k.All() {
 		defer l.Lose(lock.ReasonClosed)

@@ -11,44 +11,45 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// Keeper has the leases of a client that are held: a message or Close finds them by their owners,
-// and the watchdog extends them.
+// Keeper tracks the leases of a client that are held: a message or Close finds them by their
+// owners, and the watchdog extends them.
 type Keeper struct {
 	Needs
 
-	wishes atomic.Bool // some lease has asked to be told that it is waited for
-	due    []turn      // to be extended; only the schedule's goroutine touches it
+	wishes    atomic.Bool // some lease has asked to be told of a waiter
+	forgotten atomic.Bool // the program has forgotten some lease, and the hook may not know
+	due       []turn      // to be extended; only the schedule's goroutine touches it
 
 	mu      sync.Mutex // guards what is below
 	byOwner map[string]*Lease
 	names   map[string]int       // how many leases are on each name, by its key; for Uses
 	callers map[uint64][]uintptr // of acquisitions, by id, where they were noted
-	taken   map[string]string    // by force, by owner: what messages told of leases that are held still
-	early   recent.Set           // owners that were told to be taken by force; their leases may begin later
+	taken   map[string]string    // by owner: what messages said of its forced loss, while held
+	early   recent.Set           // owners of locks taken by force; their leases may begin later
 	shelf   shelf
 	lanes   map[string]*lane    // of nodes of a cluster, "" for the only server
 	inside  map[entrance]*visit // owners of reentrant mutexes
 
-	rechecks  map[string]bool // the keys of which Recheck has been told, and not looked yet
+	rechecks  map[string]bool // the keys that Recheck was given and has not looked at yet
 	rechecked time.Time       // when it looked last
 
 	released recall
 }
 
-// NewKeeper returns a Keeper. Its schedule has to call [Keeper.ExtendDue].
+// NewKeeper returns a Keeper. Its schedule has to call [Keeper.Awake].
 func NewKeeper(n Needs) *Keeper {
 	k := &Keeper{Needs: n}
 	k.released.Needs = &k.Needs
 	return k
 }
 
-// ReleaseAgain releases in the background what this client has released lately, since the server
-// may not know it: the leases on the name with this key, or all of them if it is "". It leaves out
-// those that the client has released again less than rest ago.
+// ReleaseAgain releases once more, in the background, what this client has released lately, since
+// the server may not know of it: the leases on the name with this key, or all of them if it is "".
+// It leaves out those that the client has released again less than rest ago.
 func (k *Keeper) ReleaseAgain(key string, rest time.Duration) { k.released.releaseAgain(key, rest) }
 
 // Uses reports whether the client has a lease on the name with this key, or has released one that
-// an older copy of the data may have still. It knows only where names have subscriptions of their
+// an older copy of the data may still have. It knows only where names have subscriptions of their
 // own.
 func (k *Keeper) Uses(key string) bool {
 	k.mu.Lock()
@@ -58,11 +59,11 @@ func (k *Keeper) Uses(key string) bool {
 }
 
 // GrantedAgain gives back the grant of an owner that this client has released lately. It reports
-// whether it is such an owner's.
+// whether the client has.
 func (k *Keeper) GrantedAgain(owner string) bool { return k.released.grantedAgain(owner) }
 
-// add remembers a lease. One that was passed on within a handoff takes the place of the one before
-// it, whose owner it has. It reports whether a message told before that it was taken by force.
+// add remembers a lease. A lease that was passed on within a handoff replaces the one before it,
+// which has the same owner. It reports whether a message has called it taken by force.
 func (k *Keeper) add(l *Lease) (revoked bool) {
 	sharded := k.Listener.Sharded()
 	k.mu.Lock()
@@ -87,7 +88,7 @@ func (k *Keeper) add(l *Lease) (revoked bool) {
 // forget takes a lease that is not held any more off the schedule, and off the list of leases unless
 // another one has its owner by now. It reports whether no other shares its entry.
 func (k *Keeper) forget(l *Lease) (last bool) {
-	if l.scheduled { // as not each entry of a reentrant mutex
+	if l.scheduled { // not every entry of a reentrant mutex has
 		k.Schedule.Remove(&l.entry)
 	}
 	last = l.leave()
@@ -138,14 +139,14 @@ func (k *Keeper) callersOf(id uint64) []uintptr {
 	return k.callers[id]
 }
 
-// forced returns what a message told of an owner that has a lease still, or "".
+// forced returns what a message said of an owner that still has a lease, or "".
 func (k *Keeper) forced(owner string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.taken[owner]
 }
 
-// unforced forgets what a message told of an owner, which was not so.
+// unforced forgets what a message wrongly said of an owner.
 func (k *Keeper) unforced(owner string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -159,7 +160,7 @@ func (k *Keeper) Of(owner string) *Lease {
 	return k.byOwner[owner]
 }
 
-// All returns every lease, in no order.
+// All returns every lease, in no particular order.
 func (k *Keeper) All() []*Lease {
 	k.mu.Lock()
 	all := slices.Collect(maps.Values(k.byOwner))
@@ -178,21 +179,21 @@ func (k *Keeper) All() []*Lease {
 	return all
 }
 
-// shelf is what a client keeps: see linger.go.
+// shelf is the leases that a client keeps: see linger.go.
 type shelf struct {
 	byLock  map[shelfKey]*Lease
 	byOwner map[string]*Lease
 	asked   recent.Set // owners that others have asked for; also of leases that are not kept yet
 }
 
-// shelfKey is what a kept lease is found by.
+// shelfKey is the key of a kept lease on the shelf.
 type shelfKey struct{ state, mode string }
 
 // lane is the leases at one server that wait for their turn to be extended. The keeper's mu guards it.
 type lane struct {
 	waiting  turns
 	underWay int // pipelines
-	room     int // for pipelines: one when one got no answer in its time, and one more for each that is answered
+	room     int // for pipelines: 1 after one got no answer in time, and 1 more for each that is answered
 }
 
 // turn is a lease that waits, and its deadline.

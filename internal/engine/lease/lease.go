@@ -24,46 +24,46 @@ type Lease struct {
 	token    int64
 	detail   string                      // what else the acquisition got, by kind: the number of a slot, ...
 	parent   context.Context             // that was given to Lock
-	work     atomic.Pointer[workContext] // what ends its context; nil until code asks for that
+	work     atomic.Pointer[workContext] // cancels its context; nil until code asks for one
 	acquired clock.Reading
 	entry    schedule.Entry
 
-	mu          *sync.Mutex // guards what is below; own, or that of its nest
+	mu          *sync.Mutex // guards what is below; it is own, or that of the nest
 	own         sync.Mutex
-	nest        *nest // of an entry of a reentrant mutex; else nil
+	nest        *nest // the leases that share its entry of a reentrant mutex; else nil
 	state       state
-	forced      bool           // its client was told that it was taken by force
+	forced      bool           // a message said that it was taken by force
 	forcedAt    *clock.Reading // when a message last named the process that took it; nil if none has
-	doubted     bool           // it was told so while an extend was under way
-	unsure      bool           // a release got no answer, and may have taken place
+	doubted     bool           // an extend was under way then, and one more has to follow
+	unsure      bool           // a release got no answer, and Redis may have done it
 	resent      bool           // see lock.Grant
 	untold      bool           // the hook has not been told of it
 	parting     int8           // how many calls are detaching it
 	scheduled   bool           // it has been on the schedule
 	unused      bool           // it is given back before the program had it; set before its release begins
-	forgotten   bool           // no code has it any more
+	forgotten   uint8          // no code has it any more: dropped, or toldDropped
 	outlived    uint8          // how many extends found its context done; 2 at most
-	late        uint64         // nodes of a quorum, a bit each, at which a request may arrive late; see MarkLateAt
-	spare       int16          // how many goroutines of the group it may be passed on to; small, too
-	tokens      int16          // how many tokens after its own it has
+	late        uint64         // nodes of a quorum, one bit each, where a request may arrive late; see MarkLateAt
+	spare       int16          // how many goroutines of the group it may be passed on to; small
+	tokens      int16          // how many tokens it has beyond its own
 	hearing     uint32         // see lock.Grant
 	keptSince   time.Time      // while it is kept
-	ticket      string         // if it is resent
+	ticket      string         // of its acquisition, if it is resent
 	sentAt      clock.Reading  // before the last confirmed request was sent
-	ttl         time.Duration  // that Redis set then, at least
-	longest     time.Duration  // that any extend asked Redis for
-	extendAfter time.Duration  // when the watchdog should extend it, from sentAt on
+	ttl         time.Duration  // the TTL that Redis set then, or less
+	longest     time.Duration  // the longest TTL that an extend asked Redis for
+	extendAfter time.Duration  // how long after sentAt the watchdog should extend it
 	pending     bool           // an extend or a release is under way
 	waits       bool           // for its turn to be extended by the watchdog
-	settled     *settling      // its end; nil if no code waits for that
+	settled     *settling      // the end of that; nil if no code waits for it
 	err         error          // why it is not held any more
-	wish        *wish          // to be told that it is waited for; nil if the program has not asked
+	wish        *wish          // to be told of a waiter; nil if the program has not asked
 	group       *handoff.Group // whose turn it has, and in which it can be passed on; nil if none
-	counted     bool           // as one that has left its visit; guarded by the keeper's mu
+	counted     bool           // its visit has counted its end; guarded by the keeper's mu
 	named       bool           // the keeper has counted it under its name; guarded by the keeper's mu
 	asked       bool           // another client has asked for it; guarded by the keeper's mu
-	outlasts    bool           // Redis may keep it for longer: an extend had no answer, or was for a lease that led before
-	votes       *ballot.Round  // of a quorum, while answers are missing that may cross its release; else nil
+	outlasts    bool           // Redis may keep it longer: an extend had no answer, or was for an earlier lead
+	votes       *ballot.Round  // of a quorum, while missing answers may cross its release; else nil
 }
 
 type state uint8 // small, as leases are many
@@ -84,10 +84,10 @@ type settling struct {
 	err  error         // of a release
 }
 
-// wish is that of a lease to be told.
+// wish is the wish of a lease to be told of a waiter.
 type wish struct {
 	told   chan struct{}
-	closed bool // told is
+	closed bool // told is closed
 }
 
 // work is a lease as the context of what is done under it. Its Value knows two keys: the lease's own
@@ -136,16 +136,16 @@ func (k *Keeper) Begin(on *lock.Lock, id uint64, parent context.Context, g lock.
 	return l
 }
 
-// Lock returns what the lease is on.
+// Lock returns the lock that the lease is on.
 func (l *Lease) Lock() *lock.Lock { return l.lock }
 
-// ID returns the number of its events.
+// ID returns the number that the events of the lease have.
 func (l *Lease) ID() uint64 { return l.id }
 
 // Owner returns the name of this acquisition in Redis.
 func (l *Lease) Owner() string { return l.owner }
 
-// NamedOwner returns the owner as a program knows it: of an entry the owner that entered.
+// NamedOwner returns the owner as a program knows it. Of an entry, that is the owner that entered.
 func (l *Lease) NamedOwner() string {
 	if l.lock.Kind.Name == script.Reentrant.Name {
 		return l.lock.Kind.Detail(l.lock.Param)
@@ -153,7 +153,7 @@ func (l *Lease) NamedOwner() string {
 	return l.owner
 }
 
-// Number returns the fencing token, also of a lease that is not held.
+// Number returns the fencing token, even if the lease is not held.
 func (l *Lease) Number() int64 { return l.token }
 
 // Detail returns what else the acquisition got, by kind: the number of a slot, and so on.
@@ -166,14 +166,14 @@ func (l *Lease) Acquired() clock.Reading { return l.acquired }
 // or lost, or when the context that was given to Lock is done.
 func (l *Lease) Context() context.Context { return (*work)(l) }
 
-// Held reports whether the lease is held at this moment. When it returns false, its context is done
-// already.
+// Held reports whether the lease is held at this moment. When Held returns false, the lease's
+// context is already done.
 func (l *Lease) Held() bool { return l.Remaining() > 0 }
 
 // Remaining returns how long the lease is sure to last without another extend; 0 if it is not held.
 func (l *Lease) Remaining() time.Duration { return l.remainingAt(l.keeper.Now()) }
 
-// remainingAt is Remaining at that time.
+// remainingAt is Remaining at the given time.
 func (l *Lease) remainingAt(now clock.Reading) time.Duration {
 	l.mu.Lock()
 	left, events := l.leftAt(now)
@@ -196,18 +196,18 @@ func (l *Lease) Err() error {
 	return l.err
 }
 
-// SeemsHeld is Held for a caller that holds a mutex of its own: it tells no event.
+// SeemsHeld is Held for a caller that holds a mutex of its own: it calls no hook.
 func (l *Lease) SeemsHeld() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state <= inJeopardy && l.validity() > l.keeper.Now().Since(l.sentAt)
 }
 
-// left is Remaining. If it finds that the deadline has passed, the lease is lost before it returns,
-// and events says so. The caller holds l.mu.
+// left is Remaining. If the deadline has passed, left marks the lease as lost, and events says so.
+// The caller holds l.mu.
 func (l *Lease) left() (left time.Duration, events []lock.Event) { return l.leftAt(l.keeper.Now()) }
 
-// leftAt is left at that time. The caller holds l.mu.
+// leftAt is left at the given time. The caller holds l.mu.
 func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []lock.Event) {
 	if l.state > inJeopardy {
 		return 0, nil
@@ -224,7 +224,7 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []lock.Eve
 		return left, nil
 	}
 	events = []lock.Event{l.losing(lock.Loss{Reason: l.whyExpired()})}
-	if next := l.leading(); next != l { // whose deadline is the same, as a rule
+	if next := l.leading(); next != l { // which usually has the same deadline
 		_, more := next.leftAt(now)
 		l.nest.tell(next, more...)
 	}
@@ -242,14 +242,14 @@ func (l *Lease) whyExpired() lock.Reason {
 	return lock.ReasonExpired
 }
 
-// unlock releases mu and then tells the events, whose hook may call the lease. It tells those of the
-// leases that share its entry, too.
+// unlock releases mu and then passes the events to the hook, which may call the lease. It does the
+// same for events of the leases that share its entry.
 func (l *Lease) unlock(events ...lock.Event) {
 	own, others := l.unlockUntold(events)
 	l.tellOf(own, others)
 }
 
-// unlockUntold is unlock, but for the hook: the caller has it told what unlockUntold returns.
+// unlockUntold is unlock without the hook: the caller tells the hook what unlockUntold returns.
 func (l *Lease) unlockUntold(events []lock.Event) (own []lock.Event, others []telling) {
 	if l.untold {
 		l.nest.tell(l, events...)
@@ -260,8 +260,8 @@ func (l *Lease) unlockUntold(events []lock.Event) (own []lock.Event, others []te
 	return events, others
 }
 
-// tellOf tells what happened to the lease, and then to others that share its entry, also after one at
-// which the hook panics.
+// tellOf tells the hook what happened to the lease, and then to others that share its entry. If the
+// hook panics, it is still told of the others.
 func (l *Lease) tellOf(own []lock.Event, others []telling) {
 	for i := len(others) - 1; i >= 0; i-- { // not slices.Backward: a defer in it is allocated
 		defer others[i].of.emit(others[i].what)
@@ -280,7 +280,7 @@ type news struct {
 
 func (n news) tell() { n.of.tellOf(n.own, n.others) }
 
-// tellEach tells all news, also those after one at which the hook panics.
+// tellEach tells all news. If the hook panics at one lease, it is still told of the later ones.
 func tellEach(all []news) {
 	if len(all) > 0 {
 		defer tellEach(all[1:])
@@ -301,8 +301,8 @@ func (l *Lease) emit(e lock.Event) {
 // deadline is Deadline. The caller holds l.mu.
 func (l *Lease) deadline() time.Time { return l.sentAt.Time().Add(l.validity()) }
 
-// asleep returns for how long the machine has slept since the last confirmed request was sent, as the
-// clocks tell. That time counts for the lease, and timers have not seen it. The caller holds l.mu.
+// asleep returns how long the machine has slept since the last confirmed request was sent, going by
+// the clocks. That time uses up the lease, but timers do not count it. The caller holds l.mu.
 func (l *Lease) asleep(now clock.Reading) time.Duration { return max(now.Gap(l.sentAt), 0) }
 
 // validity returns how long the lease is held after sentAt: the TTL, less what the clocks may differ
@@ -310,8 +310,8 @@ func (l *Lease) asleep(now clock.Reading) time.Duration { return max(now.Gap(l.s
 // ends here before it ends there. confirm moves both. The caller holds l.mu.
 func (l *Lease) validity() time.Duration { return l.ttl - lock.Drift(l.ttl) }
 
-// confirm applies an extend that Redis has confirmed. The request was sent for the lease by. Another
-// lease gets its TTL at most, and keeps what it has if that is longer. The caller holds l.mu.
+// confirm applies an extend that Redis has confirmed. by is the lease that it was sent for. Another
+// lease gets its TTL at most, and keeps its own deadline if later. The caller holds l.mu.
 func (l *Lease) confirm(by *Lease, sent clock.Reading, ttl time.Duration) {
 	l.state, l.outlasts = held, false
 	if l != by {
@@ -323,14 +323,14 @@ func (l *Lease) confirm(by *Lease, sent clock.Reading, ttl time.Duration) {
 	l.sentAt, l.ttl = sent, ttl
 }
 
-// overAt reports whether the deadline has passed by then. The caller holds l.mu.
+// overAt reports whether the deadline has passed at the given time. The caller holds l.mu.
 func (l *Lease) overAt(now clock.Reading) bool { return l.validity() <= now.Since(l.sentAt) }
 
-// leftInRedis returns for how long Redis keeps the lease, at least. The caller holds l.mu.
+// leftInRedis returns how long Redis keeps the lease, at least. The caller holds l.mu.
 func (l *Lease) leftInRedis() time.Duration { return l.ttl - l.keeper.Now().Since(l.sentAt) }
 
-// long reports whether Redis may keep the lease for longer than its TTL, as the program asked for.
-// The caller holds l.mu.
+// long reports whether Redis may keep the lease for longer than its TTL, since the program asked
+// for that. The caller holds l.mu.
 func (l *Lease) long() bool { return max(l.ttl, l.longest) > l.lock.TTL }
 
 // reschedule puts the lease on the schedule for what comes next. The caller holds l.mu.
@@ -339,7 +339,7 @@ func (l *Lease) reschedule(now clock.Reading) {
 	if !l.pending && !l.waits && l.renews() && l.extendAfter < l.validity() {
 		at, slack = l.extendAt(now), l.slack()
 	}
-	if l.forced && l.leads() && l.lock.MaxHold > 0 { // when leftAt knows that it is lost
+	if l.forced && l.leads() && l.lock.MaxHold > 0 { // then leftAt finds it lost
 		at = earlier(at, now.Time().Add(l.lock.MaxHold-now.Since(l.acquired)))
 	}
 	l.scheduled = true
@@ -360,17 +360,17 @@ func (l *Lease) extendAt(now clock.Reading) time.Time {
 	return l.sentAt.Time().Add(l.extendAfter - l.asleep(now))
 }
 
-// slack is how much earlier than planned an extend may be sent along with others. The caller holds
-// l.mu.
+// slack returns how much earlier than planned an extend may be sent, together with others. The
+// caller holds l.mu.
 func (l *Lease) slack() time.Duration {
 	if l.state == inJeopardy {
 		return slackAfterFailure(l.lock.TTL)
 	}
-	return min(slack(l.pace()), l.extendAfter/4) // an extend that mends comes too early if much sooner
+	return min(slack(l.pace()), l.extendAfter/4) // an extend that mends must not come much sooner
 }
 
-// pace returns the time of which the watchdog lets a third pass between two extends. The caller
-// holds l.mu.
+// pace returns a length of time: the watchdog lets a third of it pass between two extends. The
+// caller holds l.mu.
 func (l *Lease) pace() time.Duration {
 	if full := l.lock.TTL; l.long() {
 		return full - lock.Drift(full)
@@ -387,10 +387,10 @@ func (l *Lease) overdueLocked() bool {
 	return longest > 0 && l.keeper.Now().Since(l.acquired) >= longest
 }
 
-// recheck applies the word that the lease was taken by force. The lease is extended at once, which
-// finds out whether it is really gone; one that is not extended any more, now or then, is lost by that
-// word alone. Redis may have answered an extend that is under way before the lease was taken, so the
-// lease is extended once more after that. The caller holds l.mu.
+// recheck handles the message that the lease was taken by force. The watchdog extends the lease at
+// once, to find out whether it is really gone. If it no longer extends the lease, now or later, the
+// message alone makes the lease lost. Redis may have answered an extend that is under way before
+// the lease was taken, so one more extend follows it. The caller holds l.mu.
 func (l *Lease) recheck() []lock.Event {
 	switch {
 	case l.state > inJeopardy:
@@ -408,7 +408,7 @@ func (l *Lease) recheck() []lock.Event {
 	return nil
 }
 
-// lossByForce is the loss of a lease that a message says was taken by force.
+// lossByForce returns the loss of a lease that was taken by force, as a message said.
 func (l *Lease) lossByForce() lock.Loss {
 	return lock.Loss{Reason: lock.ReasonForced, Note: l.keeper.forced(l.owner)}
 }
@@ -417,7 +417,7 @@ func (l *Lease) lossByForce() lock.Loss {
 // holds l.mu.
 func (l *Lease) losing(why lock.Loss) lock.Event {
 	reason, err := why.Reason, l.keeper.Lost(l.lock, l.owner, l.token, why)
-	outlasts := l.state <= inJeopardy && (l.pending || l.outlasts) // a release under way is pending, too, and is no extend
+	outlasts := l.state <= inJeopardy && (l.pending || l.outlasts) // a pending release does not count
 	l.state, l.err = lost, err
 	l.loseOthers(why)
 	last := l.keeper.forget(l)
@@ -445,7 +445,7 @@ func (l *Lease) cancel(why error) {
 }
 
 // detachLocked takes the turn from a lease that has ended and was not passed on: the next goroutine
-// acquires. The caller holds l.mu.
+// acquires the lock. The caller holds l.mu.
 func (l *Lease) detachLocked() {
 	if l.group != nil {
 		l.keeper.Handoffs.Next(l.group, 0)
@@ -453,11 +453,11 @@ func (l *Lease) detachLocked() {
 	}
 }
 
-// undoLocked releases the lease in the background after that time: its release got no answer, or a
-// request that got none may bring it back. The caller holds l.mu.
+// undoLocked releases the lease in the background after a delay: its release got no answer, or
+// another request without an answer may bring the lease back. The caller holds l.mu.
 //
-// It is tempting to release it as an acquisition that never began. A run of a [Job] would then not
-// have taken place, and a second one could begin in the same window.
+// It is tempting to release it like an acquisition that never began. But then the run of a [Job]
+// would not count, and a second run could begin in the same window.
 func (l *Lease) undoLocked(after time.Duration) {
 	for node := range l.keeper.Asker.Nodes() {
 		l.undoLateLocked(node, after)
@@ -479,15 +479,15 @@ func (l *Lease) undoAtLocked(node int) {
 	l.keeper.Cleanup.AddAnswered(node, l.releasing(""), l.stays(), nil)
 }
 
-// stays returns for how long a release is of use: Redis may have the lease, or the rest of its slot. The
+// stays returns how long a release is useful: Redis may have the lease, or its slot at rest. The
 // window of a job stays in any case. The caller holds l.mu.
 func (l *Lease) stays() time.Duration {
 	return max(l.lock.TTL+l.lock.Rest(), l.longest, l.keeper.LiveFor)
 }
 
 // MarkResent notes that a request got no answer, and may arrive after the end of the lease. If the
-// lease has ended already, it schedules a clean-up. A release that is under way does so itself:
-// another release beside it could come first, and the lease would seem to have been lost.
+// lease has ended already, it schedules a clean-up. A release under way schedules it itself: a
+// second release could reach Redis first, and the lease would seem to have been lost.
 func (l *Lease) MarkResent() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -497,8 +497,8 @@ func (l *Lease) MarkResent() {
 	}
 }
 
-// MarkLateAt is MarkResent for a request to one node of a quorum. It is tempting to have all nodes release
-// the lease once more: those that live would have twice the work as long as one is down.
+// MarkLateAt is MarkResent for a request to one node of a quorum. It is tempting to have all nodes
+// release the lease once more: as long as one node is down, the others would have twice the work.
 func (l *Lease) MarkLateAt(node int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -518,7 +518,7 @@ func (l *Lease) releasing(ticket string) conn.Call {
 	return l.keeper.releasing(l.lock, l.owner, ticket, l.token, l.unused, l.state == lost)
 }
 
-// remember notes that the lease is not in Redis any more, or that its client goes on releasing it.
+// remember notes that the lease is not in Redis any more, or that its client keeps releasing it.
 // The caller holds l.mu.
 func (l *Lease) remember(now clock.Reading) {
 	l.keeper.released.remember(past{

@@ -93,7 +93,7 @@ func inHouse(t *testing.T, test func(t *testing.T, h *house)) {
 				h.told = append(h.told, e)
 			},
 		})
-		h.Schedule = schedule.Start(now, h.ExtendDue)
+		h.Schedule = schedule.Start(now, h.Awake)
 		h.Cleanup = cleanup.New(closing, []conn.Conn{s}, h.Schedule, now, time.Second)
 		h.Listener = subscribe.New(closing, s, "grants", timeout, time.Minute, h.Schedule, now, subscribe.Handler{
 			Message: func(string) {}, Changed: func(*subscribe.Subscription) {}, InUse: func(string) bool { return false },

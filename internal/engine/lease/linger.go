@@ -11,8 +11,8 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// A lock that its program is done with may stay with the client for a while (LockOptions.Linger). Its
-// lease is kept then: released for the program, and still inside in Redis.
+// A lock that its program is done with may stay with the client for a while (LockOptions.Linger).
+// Its lease is then kept: released for the program, but still inside in Redis.
 //
 //	held -- Release --> kept -- TakeKept --> released; a new lease has its owner, and the next token
 //	                     |
@@ -22,19 +22,19 @@ import (
 //	                     v
 //	                  released, and released in Redis, in the background
 //
-// The owner of such a lock ends in a mark (script.Kept). Clients that find it taken by such an owner
-// ask its client for it.
+// The owner of such a lock ends in a mark (script.Kept). Clients that find the lock taken by such
+// an owner ask the client of that owner for it.
 //
-// It is kept only if the client would have heard every such question: its subscription was up before
-// the acquisition was sent, and has been since; no waiter was in line when Redis let it in; and every
-// request was answered.
+// The lock is kept only if the client would have heard every such question: its subscription has
+// been up since before the acquisition was sent; no waiter was in line when Redis granted it; and
+// every request was answered.
 
-// noted is for how long a lease is kept before the client notes that in Redis.
+// noted is how long a lease is kept before the client notes that in Redis.
 const noted = time.Second
 
 func shelfKeyOf(l *lock.Lock) shelfKey { return shelfKey{l.Keys.State(), l.Mode()} }
 
-// keep keeps a lease that was given up now, and was in this state before. It reports false if the
+// keep keeps a lease that has just been given up. was is its state before. It reports false if the
 // lease has to go back to Redis instead.
 func (l *Lease) keep(was state, now clock.Reading) bool {
 	k := l.keeper
@@ -64,15 +64,15 @@ func (l *Lease) keep(was state, now clock.Reading) bool {
 	return true
 }
 
-// keptFor returns for how long a lease may be kept from keptSince on: the holder that takes it up has
-// at least a third of its time. If it is due to be extended then, the watchdog does so at once. The
-// caller holds l.mu.
+// keptFor returns how long a lease may be kept from keptSince on: the holder that takes it up has
+// at least a third of its time. If an extend is due then, the watchdog sends it at once. The caller
+// holds l.mu.
 func (l *Lease) keptFor() time.Duration {
 	return min(l.lock.Linger, l.sentAt.Time().Add(l.validity()*2/3).Sub(l.keptSince))
 }
 
-// spent notes that all tokens of a lease were used, unless another client has asked for it: that one
-// would be asked for again, the sooner the more tokens the next has.
+// spent notes that all tokens of a lease were used, unless another client has asked for it: then
+// the next one would be asked for again, the sooner the more tokens it has.
 func (k *Keeper) spent(l *Lease) {
 	k.mu.Lock()
 	asked := k.askedForLocked(l)
@@ -82,16 +82,16 @@ func (k *Keeper) spent(l *Lease) {
 	}
 }
 
-// askedForLocked reports whether another client has asked for a lease. It may have done so before the
-// lease began, or while its release is under way and the keeper does not know the lease. The caller
-// holds k.mu.
+// askedForLocked reports whether another client has asked for a lease. The client may have done so
+// before the lease began, or while its release is under way and the keeper does not know the lease.
+// The caller holds k.mu.
 func (k *Keeper) askedForLocked(l *Lease) bool { return l.asked || k.shelf.asked.Has(l.owner) }
 
 // shelve puts a lease on the shelf, unless another client has asked for it, or could not. The caller
 // holds l.mu.
 //
-// It looks whether the client listens and is open with k.mu held. Before that, DropKept could find
-// nothing on the shelf yet, and the lease would stay there: after Close until it runs out in Redis.
+// It checks with k.mu held whether the client listens and is open. Before that, DropKept could find
+// the shelf still empty, and the lease would stay there: after Close, until it runs out in Redis.
 func (k *Keeper) shelve(l *Lease) bool {
 	key := shelfKeyOf(l.lock)
 	k.mu.Lock()
@@ -206,8 +206,8 @@ func (l *Lease) giveBackLocked() {
 	}()
 }
 
-// lingered gives a lease back that was kept for long enough. One that was kept for a while is noted,
-// so that an operator can tell it from one that is held.
+// lingered gives back a lease that was kept for long enough. A lease that has been kept for a while
+// is noted, so that an operator can tell it from one that is held.
 func (l *Lease) lingered(now time.Time) {
 	l.mu.Lock()
 	if l.state != kept {
@@ -218,7 +218,7 @@ func (l *Lease) lingered(now time.Time) {
 	over := !now.Before(until)
 	if !over {
 		l.keeper.Schedule.Set(&l.entry, until, 0)
-		if now.Sub(l.keptSince) >= noted { // the schedule hands over everything when the clocks part
+		if now.Sub(l.keptSince) >= noted { // the schedule hands over all when the clocks diverge
 			l.keeper.Kept(l.owner, l.keptSince)
 		}
 	}
@@ -229,9 +229,9 @@ func (l *Lease) lingered(now time.Time) {
 	}
 }
 
-// TellOwner is NamedOwner for the program, which may give the owner to another process. A read-write
-// mutex is not kept then: a reader that comes in under that owner, however late, would be beside the
-// next lease.
+// TellOwner is NamedOwner for the program, which may give the owner to another process. A
+// read-write mutex is no longer kept then: a reader that enters under that owner, however late,
+// would be inside along with the next lease.
 func (l *Lease) TellOwner() string {
 	if l.hearing != 0 && l.lock.Kind == script.RWMutex {
 		l.keeper.Asked(l.owner, false)
@@ -239,9 +239,9 @@ func (l *Lease) TellOwner() string {
 	return l.NamedOwner()
 }
 
-// Asked notes that another client asks for what this owner has. A lease that is only kept is given
-// back. One that is held goes to Redis when it is released, and the asker is told so if it waits for
-// an answer.
+// Asked notes that another client asks for the lock of this owner. A lease that is only kept is
+// given back. A lease that is held goes back to Redis when it is released. again says that the
+// other client waits for an answer: it is told so.
 func (k *Keeper) Asked(owner string, again bool) {
 	if !script.Kept(owner) { // any program may publish
 		return
@@ -272,8 +272,8 @@ func (k *Keeper) Asked(owner string, again bool) {
 	}
 }
 
-// apart runs f on a goroutine of its own, unless the client closes: a hook that f calls must not keep
-// messages from all others.
+// apart runs f on a goroutine of its own, or in place if the client closes: a hook that f calls
+// must not hold up messages to others.
 func (k *Keeper) apart(f func()) {
 	if k.Enter() != nil {
 		f()
@@ -285,7 +285,7 @@ func (k *Keeper) apart(f func()) {
 	}()
 }
 
-// answerUsed tells those that ask that the program is inside, in the background.
+// answerUsed tells the clients that ask, in the background, that the program is inside.
 func (l *Lease) answerUsed() {
 	k := l.keeper
 	if k.Enter() != nil {
@@ -299,8 +299,8 @@ func (l *Lease) answerUsed() {
 	}()
 }
 
-// sayUsed notes in Redis that the program is inside. An error is no matter: those that ask for the lock
-// ask again, or give up.
+// sayUsed notes in Redis that the program is inside. An error does not matter: the clients that ask
+// for the lock ask again, or give up.
 func (l *Lease) sayUsed(ctx context.Context) {
 	l.mu.Lock()
 	remember := max(l.leftInRedis(), l.lock.TTL)

@@ -31,25 +31,25 @@ type Needs struct {
 	Spawn    func(f func())          // runs f on a goroutine that Close waits for
 	Enter    func() error            // keeps Close waiting until Leave; it fails if the client is closed
 	Leave    func()                  // ends what Enter began
-	Node     func(key string) string // of a key, in a cluster; nil elsewhere
+	Node     func(key string) string // returns the node of a key in a cluster; nil elsewhere
 	Quorum   bool                    // the servers are independent
 	Timeout  time.Duration           // of a request
-	LiveFor  time.Duration           // for which a client is believed alive after each sign of life
-	FenceTTL time.Duration           // for which Redis remembers tokens
+	LiveFor  time.Duration           // how long a client is believed alive after each sign of life
+	FenceTTL time.Duration           // how long Redis remembers tokens
 
 	Restore  func(l *lock.Lock)                                    // a node of a quorum may have the right to vote again
-	Bequeath func(until time.Time)                                 // what this client wrote of itself is needed until then
+	Bequeath func(until time.Time)                                 // this client's record is needed until then
 	Ended    func(owner string)                                    // a lease is not held any more
-	Kept     func(owner string, since time.Time)                   // one is only kept, and has been for a while
+	Kept     func(owner string, since time.Time)                   // a lease has been kept unused for a while
 	Tell     func(ctx context.Context, l *lock.Lock, e lock.Event) // what happened to a lease
 
 	// Lost returns the error of a lease that is lost.
 	Lost func(on *lock.Lock, owner string, token int64, why lock.Loss) error
 }
 
-// releasing returns the request that releases an owner. By MinHold it says how long the lock stays
-// closed, unless the lease was given back unused. A lease that was lost leaves its lock as if it
-// had run out in Redis: open, whatever its MinHold, and its slot at rest.
+// releasing returns the request that releases an owner. With MinHold, it says how long the lock
+// stays closed, unless the lease was given back unused. A lease that was lost leaves its lock as if
+// it had run out in Redis: open, whatever its MinHold, and its slot at rest.
 func (n *Needs) releasing(on *lock.Lock, owner, ticket string, token int64, unused, lost bool) conn.Call {
 	call := on.Release(owner, ticket, true, n.Listener.Sharded())
 	switch {

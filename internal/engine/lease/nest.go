@@ -10,32 +10,32 @@ import (
 )
 
 // nest is the leases of one owner on a reentrant mutex that share one entry in Redis. An owner that
-// this client has inside enters again, and leaves, without a request: the client counts.
+// this client has inside can enter again, and leave, without a request: the client counts.
 //
 // One lease leads: it is in the schedule, and the requests of the entry are its own. The others
 // follow. They have its deadline, and share its mutex, so an extend and a loss reach all of them in
 // one step. If the lead ends before the others, another one leads from then on, and what is under way
 // goes on. The last one to end releases the entry.
 //
-// A lease follows only where it gets what Redis would give it: the lead is held without doubt, on the
-// same terms, with enough time left, and is not about to end. Any other lease has an entry of its own.
-// MaxHold counts for each lease: an extend leaves out those that have reached it.
+// A lease follows only where it gets what Redis would give it: the lead is held without doubt, on
+// the same terms, with enough time left, and is not about to end. Any other lease has an entry of
+// its own. MaxHold applies to each lease: an extend leaves out those that have reached it.
 type nest struct {
 	visit  *visit
 	lead   *Lease
 	leases []*Lease // in the order in which they began
 	told   []telling
-	room   [3]*Lease // of leases, as a rule
+	room   [3]*Lease // the first storage of leases
 }
 
-// visit is what a client has of an owner inside.
+// visit is what a client knows of an owner inside.
 type visit struct {
 	key  entrance
 	lead *Lease       // of the nest that others may join; nil if that has ended
 	n    atomic.Int32 // leases
 }
 
-// entrance is what a visit is found by.
+// entrance is the key of a visit.
 type entrance struct{ state, owner string }
 
 // telling is an event of a lease that is told when the mutex of its nest is free.
@@ -63,14 +63,14 @@ func (k *Keeper) settle(l *Lease) {
 	l.nest.leases = append(l.nest.room[:0], l)
 }
 
-// leads reports whether the requests of its entry are those of the lease. The caller holds l.mu.
+// leads reports whether the lease leads its nest, or has none. The caller holds l.mu.
 func (l *Lease) leads() bool { return l.nest == nil || l.nest.lead == l }
 
 // accompanied reports whether others share the entry of a lease that is held. The caller holds l.mu.
 func (l *Lease) accompanied() bool { return l.nest != nil && len(l.nest.leases) > 1 }
 
-// leading returns the lease that leads. One that has reached its MaxHold leads no lease that has not.
-// The caller holds l.mu.
+// leading returns the lease that leads. A lease that has reached its MaxHold must not lead one that
+// has not. The caller holds l.mu.
 func (l *Lease) leading() *Lease {
 	n := l.nest
 	if n == nil {
@@ -82,7 +82,7 @@ func (l *Lease) leading() *Lease {
 	return n.lead
 }
 
-// follow has all others follow a lease of the nest from now on.
+// follow makes next the lead, which all others in the nest follow from now on.
 func (n *nest) follow(next *Lease) {
 	old, k := n.lead, next.keeper
 	n.lead = next
@@ -106,8 +106,8 @@ func (n *nest) follow(next *Lease) {
 	next.reschedule(now)
 }
 
-// leave takes a lease that is not held any more out of its nest. It reports whether none is left
-// there. The caller holds l.mu.
+// leave takes a lease that is not held any more out of its nest. It reports whether no lease is
+// left there. The caller holds l.mu.
 func (l *Lease) leave() bool {
 	n := l.nest
 	if n == nil {
@@ -125,8 +125,8 @@ func (l *Lease) leave() bool {
 	return len(n.leases) == 0
 }
 
-// left notes that a lease of a visit has ended. It counts once, also for a lease whose release is called
-// again. The caller holds k.mu.
+// left notes that a lease of a visit has ended. It counts each lease once, even if its release is
+// called again. The caller holds k.mu.
 func (k *Keeper) left(l *Lease) {
 	if l.nest == nil || l.counted {
 		return
@@ -149,8 +149,8 @@ func (l *Lease) others() (all []*Lease) {
 	return all
 }
 
-// loseOthers ends the leases that share the entry of one that is lost for this reason, if the reason
-// is that of all. The caller holds l.mu.
+// loseOthers ends the leases that share the entry of one that is lost for this reason, if the
+// reason applies to all. The caller holds l.mu.
 func (l *Lease) loseOthers(why lock.Loss) {
 	if !why.Reason.Told() && why.Reason != lock.ReasonClosed {
 		return
@@ -164,8 +164,8 @@ func (l *Lease) loseOthers(why lock.Loss) {
 	}
 }
 
-// extendOthers gives the leases that share the entry of this one what an extend came to. before is what
-// was left when it was sent. The caller holds l.mu.
+// extendOthers applies the result of an extend to the leases that share the entry of this one.
+// before is what was left when the extend was sent. The caller holds l.mu.
 func (l *Lease) extendOthers(by *Lease, sent clock.Reading, ttl, before time.Duration, now clock.Reading) {
 	for _, m := range l.others() {
 		if m != by && m.overdueLocked() {
@@ -180,15 +180,15 @@ func (l *Lease) extendOthers(by *Lease, sent clock.Reading, ttl, before time.Dur
 	}
 }
 
-// tell has events of a lease told when the mutex is free.
+// tell queues events of a lease, for the hook to be told when the mutex is free.
 func (n *nest) tell(l *Lease, events ...lock.Event) {
 	for _, e := range events {
 		n.told = append(n.told, telling{l, e})
 	}
 }
 
-// collect takes the events that are to be told, and leaves those of leases of which nothing is told
-// yet. The caller holds the mutex.
+// collect takes the events that are to be told. It leaves those of leases that the hook must not be
+// told of yet. The caller holds the mutex.
 func (n *nest) collect() (now []telling) {
 	if n == nil || len(n.told) == 0 {
 		return nil

@@ -10,19 +10,19 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
-// A server that takes over may have an older copy of a lock: one in which an owner is inside, or in
-// line, whose release the former server has answered. All would wait for that owner until its lease
-// runs out. Its client knows better. So a client remembers what it has released or lost lately, and
-// releases it again
+// A server that takes over may have an older copy of a lock: one in which an owner is still inside,
+// or in line, although the former server answered its release. All would wait for that owner until
+// its lease runs out. Its client knows better. So a client remembers what it has released or lost
+// lately, and releases it again
 //
 //   - when its subscription is back, as after a failover or a restart (engine/hear.go: Session);
 //   - when a request about the name is answered after an earlier one was not (line/line.go: Request);
 //   - when it hears a grant for it, since the ticket was in that copy (engine/hear.go: GrantedAgain).
 //
-// It is safe: no owner is used again.
+// That is safe: no owner is ever used again.
 
-// maxReleased is how many leases a client remembers that it has released. Replicas lag by less than
-// their number takes, as a rule.
+// maxReleased is how many released leases a client remembers. Replicas usually lag by less time
+// than it takes to release that many.
 const maxReleased = 128
 
 // past is what a client remembers of a lease. It is not the lease, which would keep the context of the
@@ -51,8 +51,8 @@ type recall struct {
 // remember notes that a lease is not in Redis any more, or that its client goes on releasing it.
 //
 // It is tempting to note it before that. But the message of its grant may come while the release is
-// under way, if a poll has told the grant first. Of two releases one would find the owner gone, and
-// the lease would seem to have been lost.
+// under way, if a poll has brought the grant first. Of two releases one would find the owner gone,
+// and the lease would seem to have been lost.
 func (r *recall) remember(p past) {
 	if r.Quorum { // whose nodes forget one by one, and rest
 		return
@@ -70,8 +70,8 @@ func (r *recall) remember(p past) {
 	r.next = (r.next + 1) % maxReleased
 }
 
-// releaseAgain is [Keeper.ReleaseAgain]. Those that have run out by now need none: many clients may do
-// so at once, when a server comes back.
+// releaseAgain is [Keeper.ReleaseAgain]. It skips leases that have run out by now: many clients may
+// release again at once, when a server comes back.
 func (r *recall) releaseAgain(key string, rest time.Duration) {
 	now := r.Now().Time()
 	r.again(r.which(func(p *past) bool {
@@ -94,8 +94,8 @@ func (r *recall) mayReturn(key string) bool {
 
 // grantedAgain is [Keeper.GrantedAgain].
 //
-// It is tempting to answer each grant with a release. But a server that may not remove the ticket, for
-// want of a right, answers each release with an error and with the next grant.
+// It is tempting to answer each grant with a release. But a server where the client lacks the right
+// to remove the ticket answers each release with an error and with the next grant.
 func (r *recall) grantedAgain(owner string) (known bool) {
 	r.again(r.which(func(p *past) bool {
 		if p.owner != owner {
@@ -130,8 +130,8 @@ func (r *recall) again(leases []past) {
 	}()
 }
 
-// answered notes what came of a release, and reports whether it has to be left to the clean-up, which
-// would have it many times if the connection broke again and again.
+// answered notes the result of a release, and reports whether to leave it to the clean-up, but only
+// once: else the clean-up would have it many times if the connection broke again and again.
 func (r *recall) answered(owner string, err error) (leave bool) {
 	leave = err != nil
 	r.which(func(p *past) bool {
@@ -144,8 +144,8 @@ func (r *recall) answered(owner string, err error) (leave bool) {
 	return leave
 }
 
-// cleanedUp notes that the clean-up does not release an owner any more. If a server brings it back after
-// that, it is released again.
+// cleanedUp notes that the clean-up no longer releases an owner. If a server brings the owner back
+// after that, it is released again.
 func (r *recall) cleanedUp(owner string) {
 	r.which(func(p *past) bool {
 		p.cleaned = p.cleaned && p.owner != owner

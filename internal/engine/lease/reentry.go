@@ -18,9 +18,9 @@ func (k *Keeper) Entries(on *lock.Lock, owner string) int {
 	return 0
 }
 
-// Reenter begins a lease of an owner that this client has inside, unless depth leases of that owner are
-// held here; 0 for no bound. It returns nil if Redis has to be asked, and else for how long the lease is
-// held. Nothing is told of the lease before [Lease.Entered].
+// Reenter begins a lease of an owner that this client has inside, unless depth leases of that owner
+// are held here; 0 means no bound. It returns nil if Redis has to be asked. left is how long the
+// lease is held. The hook is told nothing of the lease before [Lease.Entered].
 func (k *Keeper) Reenter(
 	ctx context.Context, on *lock.Lock, owner string, depth int, id uint64, now clock.Reading,
 ) (l *Lease, left time.Duration) {
@@ -67,7 +67,7 @@ func (l *Lease) welcomes(now clock.Reading) bool {
 	return l.leads() && l.state == held && !l.forced && l.parting == 0 && !l.overdueLocked() && l.ttl-now.Since(l.sentAt) >= least
 }
 
-// Entered has the events of a lease told that [Keeper.Reenter] began.
+// Entered lets the hook be told of a lease that [Keeper.Reenter] began.
 func (l *Lease) Entered() {
 	l.mu.Lock()
 	l.untold = false

@@ -26,7 +26,7 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 	}
 	answered := false
 	defer func() {
-		if !answered { // what observes the connection has panicked, or the context
+		if !answered { // the context or a connection observer has panicked
 			l.MarkResent()
 			_ = l.applyRelease(was, ask.Answer{}, script.Gone{}, errPanicked)
 		}
@@ -44,7 +44,7 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 	return l.applyRelease(was, answer, gone, err)
 }
 
-// errPanicked is of a release whose request panicked.
+// errPanicked is the error of a release whose request panicked.
 var errPanicked = errors.New("redlatch: release: the calling goroutine panicked")
 
 // applyRelease applies the answer to a release, or the error of its request. was is the state before
@@ -66,7 +66,7 @@ func (l *Lease) applyRelease(was state, answer ask.Answer, gone script.Gone, err
 	if l.state != lost { // losing has done so
 		l.remember(now)
 	}
-	if l.state != lost && (l.resent || l.state == ended && !l.keeper.Quorum) { // a quorum goes on by itself, node by node
+	if l.state != lost && (l.resent || l.state == ended && !l.keeper.Quorum) { // heedRelease did it for a quorum
 		l.undoLocked(0)
 	} else if l.state != lost {
 		for late := l.late; late != 0; late &= late - 1 {
@@ -108,16 +108,16 @@ func (l *Lease) askGone(ctx context.Context) script.Gone {
 }
 
 // beginRelease ends the lease for the program and waits for the extend under way, so that no extend
-// follows a release. The release is then under way until finishRelease. It returns the state before,
-// and when the lease ended. If there is nothing to release, as while others share its entry, err is
-// what Release returns.
+// follows a release. The release is then under way until finishRelease. It returns the state
+// before, and when the lease ended. If there is nothing to release, as while other leases share its
+// entry, err is what Release returns.
 func (l *Lease) beginRelease() (begun bool, was state, now clock.Reading, err error) {
 	l.mu.Lock()
 	for l.pending && !l.accompanied() {
 		settled := l.settledLocked()
 		l.mu.Unlock()
 		<-settled.over
-		if settled.err != nil { // of another release. If each of many repeated it, each would wait for all before
+		if settled.err != nil { // of another release. If many repeated it, each would wait for all before it
 			return false, 0, now, settled.err
 		}
 		l.mu.Lock()
@@ -146,7 +146,7 @@ func (l *Lease) beginRelease() (begun bool, was state, now clock.Reading, err er
 	return true, was, now, nil
 }
 
-// finishRelease ends what is under way. err is what Release returns.
+// finishRelease ends the release under way. err is what Release returns.
 func (l *Lease) finishRelease(err error) {
 	l.mu.Lock()
 	if l.settled != nil {

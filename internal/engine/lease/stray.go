@@ -19,24 +19,47 @@ func (l *Lease) Info() Info {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Info{
-		Jeopardy: l.state == inJeopardy, Outlived: outlived, Forgotten: l.forgotten, Callers: l.keeper.callersOf(l.id),
+		Jeopardy: l.state == inJeopardy, Outlived: outlived, Forgotten: l.forgotten > 0, Callers: l.keeper.callersOf(l.id),
 	}
 }
 
-// TellForgotten tells that the program has forgotten a lease, if it is held.
-func (l *Lease) TellForgotten() {
+// NoteForgotten notes that the program has forgotten a lease. The garbage collector calls it. It is
+// tempting to tell the hook at once. But a hook that blocks would stop all cleanups of the process, and
+// in a bubble of testing/synctest this goroutine has the time outside.
+func (l *Lease) NoteForgotten() {
 	l.mu.Lock()
-	left, events := l.left()
-	if left > 0 {
-		l.forgotten = true
-		events = append(events, l.straying(lock.Forgotten, left))
-	}
-	l.unlock(events...)
+	l.forgotten = dropped
+	l.mu.Unlock()
+	l.keeper.forgotten.Store(true)
 }
 
-// outlives returns the event that the context which was given to Lock is done, as it is, at the
-// second extend after that: the first may come while the work is about to end. The caller holds
-// l.mu.
+// The states of a lease that the program has forgotten.
+const (
+	dropped uint8 = iota + 1
+	toldDropped
+)
+
+// tellForgotten tells which leases the program has forgotten since the last call, of those that are
+// held.
+func (k *Keeper) tellForgotten() {
+	if !k.forgotten.Load() {
+		return
+	}
+	k.forgotten.Store(false) // before the look, which may miss one that is noted now
+	for _, l := range k.All() {
+		l.mu.Lock()
+		left, events := l.left()
+		if left > 0 && l.forgotten == dropped {
+			l.forgotten = toldDropped
+			events = append(events, l.straying(lock.Forgotten, left))
+		}
+		l.unlock(events...)
+	}
+}
+
+// outlives returns the event that the lease outlives the context given to Lock, which is done. It
+// does so at the second extend after that: at the first, the work may be about to end. The caller
+// holds l.mu.
 func (l *Lease) outlives(left time.Duration) []lock.Event {
 	if l.outlived == 2 {
 		return nil
@@ -54,7 +77,7 @@ func (l *Lease) straying(what lock.What, left time.Duration) lock.Event {
 	}
 }
 
-// tellOutlived tells which of these leases outlive the context that was given to Lock.
+// tellOutlived tells the hook which of these leases outlive the context given to Lock.
 func tellOutlived(leases []*Lease) {
 	for _, l := range leases {
 		if !isDone(l.parent) {

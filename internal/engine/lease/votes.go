@@ -11,21 +11,20 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// A majority makes a lease of a quorum, so the votes of the slower nodes come while it is held, or
-// after its release. In most cases a node has the vote before the release, and nothing is left of
-// the owner. The node says so: the owner was inside when it was released. If it says that the owner
-// was not, and lets the owner in, the vote came after the release. Then the owner is released there
-// once more.
+// A majority is enough for a lease of a quorum, so the votes of the slower nodes come while it is
+// held, or after its release. In most cases a node is asked to vote before it is asked to release,
+// and nothing is left of the owner. The node says so: the owner was inside when it was released. If
+// it says that the owner was not, and lets the owner in, the vote came after the release. Then the
+// owner is released there once more.
 
-// AwaitVotes notes the votes of a lease of which some may be missing. The lease is no one's yet.
+// AwaitVotes notes the votes of a lease of which some may be missing. The program has no lease yet.
 func (l *Lease) AwaitVotes(votes *ballot.Round) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.votes = votes
 }
 
-// HaveVotes notes that all votes have come. A release that begins after that cannot be crossed by
-// one.
+// HaveVotes notes that all votes have come. No vote can cross a release that begins after that.
 func (l *Lease) HaveVotes() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,8 +33,9 @@ func (l *Lease) HaveVotes() {
 	}
 }
 
-// HearLate is told that a node let the owner in after the lease had begun, and whether the node
-// missed the owner at a release. A lease that is held needs nothing: its release comes after that.
+// HearLate notes that a node let the owner in after the lease had begun. missed says that the node
+// did not find the owner at a release. A lease that is held needs nothing: its release comes after
+// that.
 func (l *Lease) HearLate(node int, missed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,9 +44,9 @@ func (l *Lease) HearLate(node int, missed bool) {
 	}
 }
 
-// LackVotes is told that a node voted, and not for the owner: another had its vote. The lease rests
-// on fewer nodes than there are, and most others have left by the time at which it is extended. That
-// also asks the node to take the owner in.
+// LackVotes notes that a node voted, but not for the owner: another owner had its vote. The lease
+// rests on fewer nodes than there are. So it is extended soon, when most competing owners have
+// left: an extend also asks the node to take the owner in.
 func (l *Lease) LackVotes() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +58,7 @@ func (l *Lease) LackVotes() {
 	l.reschedule(now)
 }
 
-// missedBy notes that a node did not say that the owner was inside when it was asked to release it.
+// missedBy notes that a node did not say that the owner was inside when asked to release the owner.
 func (l *Lease) missedBy(node int, votes *ballot.Round) {
 	if votes.Miss(node) {
 		l.mu.Lock()
@@ -67,9 +67,9 @@ func (l *Lease) missedBy(node int, votes *ballot.Round) {
 	}
 }
 
-// heedRelease returns what hears the answers of the nodes of a quorum to a release. It leaves the release of
-// a node that gave none to the clean-up, for as long as the lease may last there, and notes which nodes
-// miss the owner.
+// heedRelease returns the function that hears each node's answer to a release over a quorum. If a
+// node gives no answer, it leaves the release there to the clean-up, for as long as the lease may
+// last. It notes which nodes did not find the owner.
 func (l *Lease) heedRelease(call conn.Call) func(node int, said conn.Result) {
 	k := l.keeper
 	if !k.Quorum {
@@ -88,13 +88,13 @@ func (l *Lease) heedRelease(call conn.Call) func(node int, said conn.Result) {
 	}
 }
 
-// mend asks a node to take a lease in again that it does not know, and that a majority has just
-// said is held. First it asks how far the node has counted. It is tempting to use what the node
-// said to the extend. But it counts on with each slot that it gives, and of slots that were
-// extended together it would give the first and no other.
+// mend asks a node to take back a lease that the node does not know, but that a majority has just
+// said is held. First it asks how far the node has counted. It is tempting to use the node's answer
+// to the extend. But the node counts on with each slot that it gives: of several slots that were
+// extended together, it would give only the first.
 //
-// It is tempting to mend at once what an operator's force has taken away. But that reaches the nodes one
-// after the other: the first would have the lease again before the second has heard of it.
+// It is tempting to mend at once what an operator took by force. But the force reaches the nodes
+// one after the other: the first would have the lease again before the second hears of the force.
 func (l *Lease) mend(node int) {
 	if !l.Held() {
 		return
@@ -131,15 +131,15 @@ func (l *Lease) mend(node int) {
 	}
 }
 
-// forcedLately reports whether a message has said within the time of two requests by which process the lock
-// was taken by force.
+// forcedLately reports whether a message has named the process that took the lock by force, within
+// the last two request timeouts.
 func (l *Lease) forcedLately() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.forcedAt != nil && l.keeper.Now().Since(*l.forcedAt) < 2*l.keeper.Timeout
 }
 
-// swapped is for how long the holder of a fresh slot asks such a node again and again. A node that got
-// the requests of two holders in another order gave each the slot of the other. Each leaves it with its
-// own extend, so the holder that comes first finds its slot taken.
+// swapped is how long the holder of a fresh slot keeps asking such a node. A node that got the
+// requests of two holders in the opposite order gave each the slot of the other. Each holder leaves
+// that slot with its own extend, so the first to extend finds its own slot still taken.
 const swapped = time.Second

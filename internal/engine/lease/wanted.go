@@ -7,16 +7,16 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// A holder can ask to be told when it is waited for, so that long work can stop at a good place.
-// The wish stands in Redis, beside the line; the script that puts a waiter in line finds it there
-// and tells the holder's client. A lease without such a wish costs nothing more than before. A
-// client that only keeps a lock learns in another way that it is asked for: see linger.go.
+// A holder can ask to be told when a waiter wants the lock, so that long work can stop at a good
+// place. The wish is stored in Redis, beside the line; the script that puts a waiter in line finds
+// it there and tells the holder's client. A lease without such a wish costs nothing extra. A client
+// that only keeps a lock is asked for it in another way: see linger.go.
 
 // Wanted returns a channel that is closed when another acquisition waits for the lock, in any
 // process.
 func (l *Lease) Wanted() <-chan struct{} {
 	l.mu.Lock()
-	l = l.leading() // the wish is that of all that share its entry
+	l = l.leading() // all leases that share its entry have one wish
 	first := l.wish == nil
 	if first {
 		l.wish = &wish{told: make(chan struct{})}
@@ -34,8 +34,8 @@ func (l *Lease) Wanted() <-chan struct{} {
 	return told
 }
 
-// askWanted asks Redis in the background whether a waiter is in line, and to tell when one comes,
-// if the lease is held and its wish has not come true.
+// askWanted asks Redis in the background whether a waiter is in line, and to be told when one
+// comes. It does so only if the lease is held and its wish has not come true.
 func (l *Lease) askWanted() {
 	k := l.keeper
 	if !l.lock.Kind.TellsHolders() || k.Enter() != nil {
@@ -54,7 +54,7 @@ func (l *Lease) askWanted() {
 			return
 		}
 		call := l.lock.Kind.Want(l.lock.Keys, l.owner, k.Listener.Plain().Address(), remember)
-		// An error is no matter: the next extend asks again.
+		// An error does not matter: the next extend asks again.
 		answer, err := k.Asker.Ask(ctx, l.lock.Subject, "ask for the waiters of", call)
 		if err == nil && script.Waited(answer.Reply) {
 			l.tellWanted()
@@ -62,10 +62,10 @@ func (l *Lease) askWanted() {
 	}()
 }
 
-// wishing reports whether the lease wants to be told, and was not. The caller holds l.mu.
+// wishing reports whether the lease wants to be told, and has not been. The caller holds l.mu.
 func (l *Lease) wishing() bool { return l.wish != nil && !l.wish.closed }
 
-// tellWanted tells the holder that it is waited for, if it has asked.
+// tellWanted tells the holder that a waiter wants the lock, if the holder has asked.
 func (l *Lease) tellWanted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func (l *Lease) tellWanted() {
 	}
 }
 
-// Wanted tells the lease of an owner that it is waited for.
+// Wanted tells the lease of an owner that a waiter wants the lock.
 func (k *Keeper) Wanted(owner string) {
 	if l := k.Of(owner); l != nil {
 		l.tellWanted()

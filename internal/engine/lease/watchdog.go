@@ -22,14 +22,14 @@ import (
 // maxBatch is how many extends go out in one pipeline.
 const maxBatch = 256
 
-// maxUnderWay is how many pipelines of extends are under way to one server. They share a time limit.
-// Without a bound, many leases that are due together, as after an outage, would exceed it on a server
-// that works: no answer would count then, and all extends would be sent again. Leases that have
-// no time to wait may use as many again. A lease that waits for its turn is not in jeopardy: no extend of
-// it has failed.
+// maxUnderWay is how many pipelines of extends may be under way to one server. They share a time
+// limit. Without a bound, many leases that are due together, as after an outage, would exceed that
+// limit even on a healthy server: no answer would count then, and all extends would be sent again.
+// Leases that have no time to wait may use as many pipelines again. A lease that waits for its turn
+// is not in jeopardy: none of its extends has failed.
 const maxUnderWay = 16
 
-// Due implements [schedule.Owner]. Leases that are to be extended are sent together, by ExtendDue.
+// Due implements [schedule.Owner]. Leases that are to be extended are sent together, by Awake.
 func (r *renewal) Due(now clock.Reading) {
 	l := (*Lease)(r)
 	if l.hearing != 0 { // else it is never kept
@@ -40,8 +40,8 @@ func (r *renewal) Due(now clock.Reading) {
 	}
 }
 
-// due is called when the schedule hands the lease over, early or not, and reports whether to extend
-// it now, and what is left of it. If so, it waits for its turn.
+// due is called when the schedule hands the lease over, early or not. It returns what is left of
+// the lease, and whether to extend it now: then the lease waits for its turn.
 func (l *Lease) due(now clock.Reading) (left time.Duration, extend bool) {
 	l.mu.Lock()
 	left, events := l.leftAt(now)
@@ -59,10 +59,10 @@ func (l *Lease) dueLocked(now clock.Reading) bool {
 	return l.leading() == l && !l.pending && l.renews() && !now.Time().Before(l.extendAt(now).Add(-l.slack()))
 }
 
-// Recheck has leases of a key, or with "" all, extended sooner: the client may have missed a message
-// that one of them was taken by force, or is waited for. No lease is extended more than once in a
-// heartbeat for that, however often connections break, but for one whose extend was under way then:
-// it is extended again.
+// Recheck has the leases of a key, or all if it is "", extended sooner: the client may have missed
+// a message that one of them was taken by force, or that a waiter wants it. However often
+// connections break, no lease is extended for that more than once per heartbeat, unless its extend
+// was under way: then it is extended again.
 //
 // A node of a cluster that is back has many keys, and a client may have many leases. So there is one
 // look for all keys that come within a quarter of a second.
@@ -102,7 +102,7 @@ func (k *Keeper) recheck() {
 	}
 }
 
-// hasten has the watchdog extend the lease as soon as its extend before that is a heartbeat old.
+// hasten has the watchdog extend the lease as soon as its last extend is a heartbeat old.
 func (l *Lease) hasten() {
 	l.mu.Lock()
 	defer l.unlock()
@@ -119,8 +119,10 @@ func (l *Lease) hasten() {
 	l.reschedule(now)
 }
 
-// ExtendDue sends the extends of all leases that came due together. The schedule calls it.
-func (k *Keeper) ExtendDue() {
+// Awake sends the extends of all leases that came due together, and tells which leases the program
+// has forgotten. The schedule calls it whenever it wakes.
+func (k *Keeper) Awake() {
+	k.tellForgotten()
 	var lanes []*lane
 	for _, t := range k.due {
 		if n := k.queue(t); !slices.Contains(lanes, n) {
@@ -180,9 +182,10 @@ func (k *Keeper) extendBatch(n *lane, due []*Lease, limit time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(k.Closing, limit)
 	defer cancel()
-	missing := func(node, i int) { extensions[i].lease.mend(node) } // which takes the lease in again
-	// It is tempting to tell of each extend at once. But a hook may be slow, and the leases after it would
-	// run out though Redis has extended them. For the same reason the schedule tells of no lease that is due.
+	missing := func(node, i int) { extensions[i].lease.mend(node) } // mend the lease at that node
+	// It is tempting to tell the hook of each extend at once. But a slow hook would let later
+	// leases run out though Redis has extended them. For the same reason the schedule tells of no
+	// lease that is due.
 	all := make([]news, len(calls))
 	answered := false
 	for i, r := range k.Asker.SendAll(ctx, calls, missing) {
@@ -223,10 +226,9 @@ func (k *Keeper) queue(t turn) *lane {
 	return n
 }
 
-// take removes from a lane the leases of one pipeline, which is under way from then on, and returns how
-// long it may take. It returns none if none wait, or there is no room. Those whose deadlines are near go
-// first, and apart from the others: if no answer comes, they have no time to wait for it as long as the
-// others may.
+// take removes from a lane the leases of one pipeline, which is under way from then on, and returns
+// how long it may take. It returns none if none wait, or there is no room. Leases whose deadlines
+// are near go first, and apart from the others: they cannot wait as long for an answer.
 func (k *Keeper) take(n *lane) (batch []*Lease, limit time.Duration) {
 	now := k.Now().Time()
 	k.mu.Lock()

@@ -1,5 +1,5 @@
-// Package line is a client's side of the line that Redis keeps for each lock: its places there, and the
-// grants that come of them. Redis decides which waiter is next.
+// Package line is a client's side of the line that Redis keeps for each lock: its places there, and
+// the grants that come from them. Redis decides which waiter is next.
 //
 //	Add ------> waiting ----------> granted: a message, or the answer to a poll
 //	             |  ^  \

@@ -8,18 +8,18 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// Granted hands a grant that was pushed to its waiter. One that is for a waiter that gave up is given
-// back. It reports whether there was such a waiter.
+// Granted hands a pushed grant to its waiter. A grant for a waiter that gave up is given back.
+// Granted reports whether there is or was such a waiter.
 func (ln *Line) Granted(owner string, token int64, detail string) bool {
 	return ln.deliver(owner, token, detail) || ln.LeaveAgain(owner, 0)
 }
 
-// LeaveAgain has a waiter that gave up lately, and at least so long ago, leave the line, and the lock, once
-// more: Redis has called it. The call crossed its release, or a request that was on its way put its ticket
-// in line after all. It reports whether there was such a waiter.
+// LeaveAgain has a waiter that gave up lately, but at least this long ago, leave the line and the
+// lock once more: Redis has called it. The call crossed its release, or a request that was on its
+// way put its ticket in line after all. It reports whether there was such a waiter.
 //
-// It is tempting to give back every grant without a waiter. But a poll, or the acquire itself, may have
-// told this grant first, and then a lease is in use.
+// It is tempting to give back every grant without a waiter. But a poll, or the acquire itself, may
+// have brought this grant first, and then its lease is in use.
 func (ln *Line) LeaveAgain(owner string, ago time.Duration) bool {
 	gone := ln.wasCanceled(owner)
 	if gone.lock != nil && ln.Now().Time().Sub(gone.at) >= ago {
@@ -30,9 +30,9 @@ func (ln *Line) LeaveAgain(owner string, ago time.Duration) bool {
 
 // deliver hands a grant to its waiter. It reports whether there is one.
 //
-// It is tempting to believe every message. But one can be late, and its lease may have run out since.
-// Then a late copy of the acquisition can have brought the owner in again, with another token, or
-// into the line, behind another holder. A poll tells which.
+// It is tempting to believe every message. But a message can be late, and its lease may have run
+// out since. Then a late copy of the acquisition can have let the owner in again, with another
+// token, or put it in line, behind another holder. A poll tells which.
 func (ln *Line) deliver(owner string, token int64, detail string) bool {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -65,8 +65,8 @@ func (ln *Line) endLocked(w *Waiter, g lock.Grant) {
 	}
 }
 
-// followLocked has a poller poll at once if more waiters are of the owner that has come in: a poll lets their
-// entries in, past the line. Redis told none of that to those behind another owner. The caller holds ln.mu.
+// followLocked has a poller poll now if more of its waiters have the owner that came in: a poll
+// lets them in, past the line. Redis tells none behind another owner. The caller holds ln.mu.
 func (ln *Line) followLocked(came *Waiter) {
 	if came.poller.entries[came.lock.Kind.Detail(came.lock.Param)] > 0 {
 		ln.pollNowLocked(came.poller)
@@ -80,8 +80,8 @@ func (ln *Line) Fail(w *Waiter, err error) {
 	ln.endLocked(w, lock.Grant{Err: err})
 }
 
-// Place takes the answer to a request for a place. It reports whether the waiter waits on. If the
-// waiter is first in line behind a client that may only keep the lock, that client is asked for it.
+// Place handles the answer to a request for a place. It reports whether the waiter still waits. If
+// the waiter is first in line behind a client that may only keep the lock, Place asks that client.
 func (ln *Line) Place(w *Waiter, s script.Standing, a ask.Answer) bool {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *Waiter) grantOf(s script.Standing, a ask.Answer) lock.Grant {
 	return w.lock.Inside(w.owner, w.ticket, s, a, w.resent)
 }
 
-// applyStatusLocked takes how a waiter stood when a poll reached Redis. The caller holds ln.mu.
+// applyStatusLocked notes how a waiter stood when a poll reached Redis. The caller holds ln.mu.
 //
 // It must not touch a waiter that does not wait any more. Such a waiter was granted, and its lease
 // may be in use; or it was canceled, and a release is on its way.
@@ -131,8 +131,8 @@ func (ln *Line) applyStatusLocked(w *Waiter, ticket string, s script.Standing, a
 	}
 }
 
-// noteCallersLocked notes for how many goroutines a waiter stands in line, if there is more than
-// itself and the number has changed. The caller holds ln.mu.
+// noteCallersLocked notes for how many goroutines a waiter stands in line, if that has changed. As
+// long as it was always 1, there is no note. The caller holds ln.mu.
 func (ln *Line) noteCallersLocked(w *Waiter) {
 	if w.group == nil {
 		return

@@ -8,13 +8,13 @@ import (
 	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
-// mostHeeded is to how many channels of other libraries a client listens at once: each may take a
-// connection of its own. The first in line asks ten times a second all the same.
+// mostHeeded is how many channels of other libraries a client listens to at once: each may take a
+// connection of its own. The first in line still asks ten times a second.
 const mostHeeded = 64
 
 // heedLocked has the client of the first in line listen for the announcement of a release while the
-// holder is of another library: where any of the poller's waiters expects it. It listens until no waiter
-// of the poller is left: the next holder may be one of the kind again. The caller holds ln.mu.
+// holder is of another library. It listens where any of the poller's waiters expects it, until none
+// of them is left: the next holder may be of such a library again. The caller holds ln.mu.
 func (ln *Line) heedLocked(p *poller, behindForeign bool) {
 	p.behindForeign = behindForeign
 	if !behindForeign {
@@ -56,9 +56,9 @@ func (ln *Line) pollAnnounced(p *poller) {
 	}
 }
 
-// Heed listens to a channel until ctx is done, as to that of an announcement. It calls heard for each
-// message and when it begins to listen, since a message may have been published before. Any message
-// counts, whatever it says: at worst the caller asks once more.
+// Heed listens to a channel until ctx is done, such as that of an announcement. It calls heard for
+// each message and when it begins to listen, since a message may have been published before. Any
+// message counts, whatever it says: at worst the caller asks once more.
 func (ln *Line) Heed(ctx context.Context, name string, sharded bool, heard func()) {
 	for n := 0; ctx.Err() == nil; n++ {
 		subscribe := ln.Conn.Subscribe
@@ -69,7 +69,7 @@ func (ln *Line) Heed(ctx context.Context, name string, sharded bool, heard func(
 		_ = subscribe(ctx, name, func() {
 			up.Store(true)
 			heard()
-		}, func(string) { heard() }) // why it ended matters to none: the pace of asking is the net
+		}, func(string) { heard() }) // why it ended does not matter: the caller polls, too
 		if up.Load() {
 			n = 0
 		}

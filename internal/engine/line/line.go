@@ -41,16 +41,16 @@ type Needs struct {
 
 	Client    string // its id
 	Heartbeat time.Duration
-	LiveFor   time.Duration // for which a client is believed alive after each sign of life
-	Remembers time.Duration // for which a waiter that has left may be called
+	LiveFor   time.Duration // how long a client is believed alive after each sign of life
+	Remembers time.Duration // how long a waiter that has left may still be called
 	Now       clock.Clock
 	Closing   context.Context // nothing is asked once it is done
 	Spawn     func(f func())  // runs f on a goroutine that Close waits for
 	Owner     func() string   // returns a new owner
-	Announce  func()          // has Redis know which process the client is
+	Announce  func()          // tells Redis which process the client is
 
 	Back    func(key string)                        // a server may have come back, for the name with this key
-	Refusal func(l *lock.Lock, reason string) error // of an acquisition that a script refuses for good
+	Refusal func(l *lock.Lock, reason string) error // error: a script refuses the acquisition for good
 }
 
 // New returns the Line of a client that waits for nothing.

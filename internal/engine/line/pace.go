@@ -11,7 +11,7 @@ import (
 // the next round comes after acquire.patienceAfter.
 const (
 	PollDisconnected = 250 * time.Millisecond // while the subscription is down
-	PollForeign      = 100 * time.Millisecond // behind a holder that grants nothing, for the first
+	PollForeign      = 100 * time.Millisecond // first in line, behind a holder that grants nothing
 	PollAfterExpiry  = 5 * time.Millisecond   // past the end of the holder's lease, which Redis rounds
 )
 
@@ -60,7 +60,7 @@ func (p *poller) heartbeat() time.Duration {
 func (ln *Line) PollNow(s *subscribe.Subscription) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	if s.Sharded() { // one of as many as there are names
+	if s.Sharded() { // there is one for each name
 		for _, p := range ln.pollersLocked(s.Key()) {
 			ln.pollNowLocked(p)
 		}

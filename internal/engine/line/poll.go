@@ -14,10 +14,10 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// Each attempt that waits has a waiter. The waiters for one lock share a poller, which asks Redis for
-// all of them (await.lua): at every heartbeat, just after the holder's lease could have run out if one
-// of them is the first, and at once when the subscription comes back. The client sends nothing else
-// while they wait, but for places that were lost, locks that may only be kept, and waits in a cycle.
+// Each attempt that waits has a waiter. The waiters for one lock share a poller, which asks Redis
+// for all of them (await.lua): at every heartbeat, just after the holder's lease could have run out
+// if one of them is the first, and at once when the subscription comes back. The client sends
+// nothing else while they wait, except for lost places, kept locks and waits in a cycle.
 
 // maxPoll is how many tickets one poll carries, to keep a script short.
 const maxPoll = 256
@@ -58,8 +58,8 @@ func (ln *Line) heartbeat(p *poller) {
 }
 
 // beginPoll returns the waiters to poll for, and when to poll next at the latest. ok is false if a
-// poll is under way, which is then followed by another at once: Redis may have answered it before
-// what this one is for.
+// poll is under way. Then another follows it at once: Redis may have answered the first before the
+// change that this one is for.
 func (ln *Line) beginPoll(p *poller) (all []*Waiter, next time.Duration, ok bool) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -98,7 +98,7 @@ func groupByAddress(all []*Waiter) (batches [][]*Waiter) {
 	return batches
 }
 
-// poll asks Redis how these waiters stand, which have the same address. It returns when to poll
+// poll asks Redis how these waiters, which have the same address, stand. It returns when to poll
 // again, and whether one of them is the first in line, behind a holder of another library.
 func (ln *Line) poll(p *poller, batch []*Waiter) (next time.Duration, behindForeign bool, err error) {
 	l := p.lock
@@ -135,9 +135,9 @@ func (ln *Line) poll(p *poller, batch []*Waiter) (next time.Duration, behindFore
 
 // ticketsOf returns the tickets of waiters, and the address in them.
 //
-// It is tempting to poll from the address at which the client listens by now. The sentAt of the
-// waiters would move, and with them the deadlines of grants to come, while in Redis nothing moves:
-// two could hold.
+// It is tempting to poll from the address at which the client listens by now. But the sentAt of the
+// waiters would move, and with it the deadlines of grants to come, while nothing moves in Redis:
+// two owners could hold the lock.
 func (ln *Line) ticketsOf(batch []*Waiter) (address string, tickets []string) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()

@@ -16,13 +16,13 @@ func (ln *Line) restoreLocked(w *Waiter) {
 		w.resent = false
 	}
 	delete(ln.byOwner, w.owner)
-	ln.rememberLocked(w.lock, w.owner, w.ticket) // another server may have it in line still
+	ln.rememberLocked(w.lock, w.owner, w.ticket) // another server may still have it in line
 	before := w.owner
 	w.owner = ln.Owner()
 	ln.Notes.Move(before, w.owner)
 	// Perhaps the line was lost, and perhaps the client was taken for dead, though it listens. In a
-	// cluster it may listen at a node that was the master. It is tempting to ask for the same place
-	// again: at each heartbeat the ticket would be dropped again, for as long as that is so.
+	// cluster it may listen at a node that used to be the master. It is tempting to ask again with
+	// the same kind of ticket. But each heartbeat would drop it, for as long as that is so.
 	if s := ln.Subscription(w.lock); s.Sharded() && s.Address() == w.address {
 		s.MarkUncounted()
 	}
@@ -54,7 +54,7 @@ func (ln *Line) restoreLocked(w *Waiter) {
 				return
 			}
 			ln.mu.Lock()
-			if w.poller.placed == 0 { // else its polls tell
+			if w.poller.placed == 0 { // else its polls note it
 				w.poller.noteLocked(err)
 			}
 			ln.mu.Unlock()

@@ -39,7 +39,7 @@ type poller struct {
 	polling bool          // a poll is under way
 	outage  error         // why the last poll failed; nil if it did not
 	news    chan struct{} // closed when an outage begins or ends; nil if no goroutine looks at it
-	inside  lock.Occupant // when Redis told last
+	inside  lock.Occupant // as Redis last told
 
 	behindForeign bool               // one of the waiters is the first in line, and the holder is of another library
 	heeding       map[channel]func() // end the listening for LockOptions.Announce
@@ -67,7 +67,7 @@ type Waiter struct {
 	gaveUp  bool          // its attempt has canceled it
 }
 
-// Add returns a new waiter. Its ticket is sent after that, so that a grant finds it.
+// Add returns a new waiter. Its ticket is sent after that, so that a grant finds the waiter.
 func (ln *Line) Add(
 	l *lock.Lock, g *handoff.Group, owner, ticket, address string, now clock.Reading,
 ) *Waiter {
@@ -211,9 +211,9 @@ func (p *poller) noteLocked(outage error) {
 	}
 }
 
-// Cancel takes a waiter that gives up out of the line, here and in Redis. If the lock is granted to it
-// in that moment, the release that takes it out gives the grant back; Granted gives back a grant that
-// is told later. It returns the place that the waiter had.
+// Cancel takes a waiter that gives up out of the line, here and in Redis. If the lock is granted to
+// it at that moment, the release that takes it out gives the grant back; Granted gives back a grant
+// that is told later. It returns the place that the waiter had.
 func (ln *Line) Cancel(w *Waiter) (arrival int64) {
 	owner, ticket, arrival, answered := ln.markCanceled(w)
 	if answered {
@@ -236,8 +236,8 @@ func (ln *Line) markCanceled(w *Waiter) (owner, ticket string, arrival int64, an
 	return w.owner, w.ticket, w.arrival, answered
 }
 
-// Remember keeps in mind for a while a waiter over a quorum that has left, or has the latch, while a
-// request with its ticket had no answer: a node may put the ticket in line after all.
+// Remember remembers for a while a waiter over a quorum that has left, or has the latch, and whose
+// ticket was in a request without an answer: a node may put the ticket in line after all.
 func (ln *Line) Remember(l *lock.Lock, waiter, ticket string) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()

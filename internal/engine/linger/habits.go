@@ -10,19 +10,19 @@
 //	  '----- so many acquisitions ---- backs off: 1, 2, 4 ... 64 acquisitions, none of them kept
 //
 // Two processes that take turns would ask each other for each turn. So a name that was asked for is
-// left alone for a while, twice as long each time. Not so if keeping it was worth the question: a
-// process that most acquisitions of a name come from keeps it, and a visitor does not.
+// left alone for a while, twice as long each time. That does not apply if keeping it was worth the
+// question: the process that makes most acquisitions of a name keeps it, and a visitor does not.
 package linger
 
 import "sync"
 
 const (
-	// MinBlock is how many tokens a client takes with a lock that it may keep. They are microseconds
-	// of the server's clock, and an acquisition takes no fewer, so that the clock stays ahead.
+	// MinBlock is how many tokens a client takes with a lock that it may keep. They are
+	// microseconds of the server's clock. An acquisition takes no less, so the clock stays ahead.
 	MinBlock = 128
 	// MaxBlock bounds what is taken and perhaps not used. It stays below 1<<15, which leases count to.
 	MaxBlock = 16384
-	// maxRest is how many acquisitions are not kept at most, after one that was asked for.
+	// maxRest is how many acquisitions at most are not kept, after one that was asked for.
 	maxRest = 64
 	// worth is how often a lock must have been taken up to be worth a question. Each time saves two
 	// requests.
@@ -41,8 +41,8 @@ type Habits struct {
 
 // habit is what is known of a name.
 type habit struct {
-	block int // of tokens, the next
-	taken int // tokens, by the last acquisition that may be kept
+	block int // tokens in the next block
+	taken int // tokens taken by the last acquisition that may be kept
 	rest  int // acquisitions that will not be kept
 	tired int // the next rest
 }
@@ -61,8 +61,8 @@ func (h *Habits) Take(name string) int {
 	return n.block
 }
 
-// Asked notes that another wanted the name while this client might have kept it only, with so many
-// tokens left.
+// Asked notes that another client wanted the name while this client may only have kept it, with
+// left tokens unused.
 func (h *Habits) Asked(name string, left int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +75,7 @@ func (h *Habits) Asked(name string, left int) {
 	n.rest, n.tired = n.tired, min(2*n.tired, maxRest)
 }
 
-// Spent notes that all tokens of a block were used, and no other has asked for the name.
+// Spent notes that all tokens of a block were used, and no other client has asked for the name.
 func (h *Habits) Spent(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +83,7 @@ func (h *Habits) Spent(name string) {
 	n.block, n.tired = min(2*n.block, MaxBlock), 1
 }
 
-// Calm notes that a lock was kept for all its time, and no other asked for it.
+// Calm notes that a lock was kept for all of its time, and no other client asked for it.
 func (h *Habits) Calm(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -37,9 +37,9 @@ type Event struct {
 	ID        uint64 // of the acquisition
 	Owner     string
 	Token     int64
-	Waited    time.Duration // an acquisition, until now
+	Waited    time.Duration // of an acquisition, until now
 	HeldFor   time.Duration
-	Before    time.Duration // an extend, what was left
+	Before    time.Duration // of an extend: what was left
 	Remaining time.Duration
 	Reason    Reason    // of a loss
 	Kept      bool      // a release: the client keeps the lock
@@ -50,7 +50,7 @@ type Event struct {
 // Reason is why a lease was lost.
 type Reason string
 
-// The values are those of the root's LossReason, which tells more of each.
+// The values are those of the root's LossReason, which says more about each.
 const (
 	ReasonExpired    Reason = "expired"
 	ReasonGone       Reason = "gone"

@@ -14,22 +14,22 @@ import (
 type Grant struct {
 	Owner   string
 	Token   int64
-	Spare   int // how many tokens after it belong to it, too
-	Run     int // for how many goroutines these are, at most, if it is passed
+	Spare   int // how many more tokens, after Token, belong to it
+	Run     int // if Passed, how many more goroutines it may be passed to at most
 	Detail  string
 	Sent    clock.Reading // no later than the moment at which Redis set the expiry
-	TTL     time.Duration // that it set, at least
+	TTL     time.Duration // the TTL that Redis set, or less
 	Resent  bool          // a request for it got no answer, and may arrive after the release
-	Ticket  string        // that such a request carries; "" if none
-	Passed  bool          // it is that of a lease of this client
+	Ticket  string        // the ticket that such a request carries; "" if none
+	Passed  bool          // it takes over a lease of this client
 	Kept    bool          // the client has kept it in the meantime
-	Adopted bool          // it is that of a lease that was detached
+	Adopted bool          // it takes over a lease that was detached
 	Hearing uint32        // the session of the subscription that was up before it was asked for; 0 if it may not be kept
 	Gone    bool          // Redis says that it has run out
-	Err     error         // it is none: waiting cannot help any more
+	Err     error         // if set, there is no grant: waiting cannot help any more
 }
 
-// Inside returns the grant that an answer of Redis tells.
+// Inside returns the grant that is in an answer of Redis.
 func (l *Lock) Inside(owner, ticket string, s script.Standing, a ask.Answer, resent bool) Grant {
 	g := Grant{Owner: owner, Token: s.Token, Detail: s.Detail, Sent: a.Sent, TTL: l.TTL, Resent: resent, Ticket: ticket}
 	if s.Anew {
@@ -43,7 +43,7 @@ func (g *Grant) Left(now clock.Reading) time.Duration {
 	return g.TTL - Drift(g.TTL) - now.Since(g.Sent)
 }
 
-// Spare returns how many tokens an acquisition takes for those that take the lock up after it.
+// Spare returns how many tokens an acquisition takes for others that take the lock over from it.
 func (l *Lock) Spare() int {
 	count := l.Param
 	switch l.Kind {
@@ -60,8 +60,8 @@ func (l *Lock) Spare() int {
 	return max(n, 1) - 1
 }
 
-// splitTokens returns Param of a read-write mutex without how many tokens the acquisition takes,
-// and that number. A # further on is one in the name of an owner.
+// splitTokens splits Param of a read-write mutex into count, how many tokens the acquisition takes,
+// and the rest. A # further on belongs to the name of an owner.
 func splitTokens(param string) (rest, count string) {
 	if how, count, found := strings.Cut(param, "#"); found && len(how) == 1 {
 		return how, count
@@ -69,8 +69,8 @@ func splitTokens(param string) (rest, count string) {
 	return param, ""
 }
 
-// Keepable reports whether the client may keep the lock after this acquisition, and takes it up by it:
-// not one of a read-write mutex that belongs to a lease inside.
+// Keepable reports whether this acquisition may take up a lock that the client keeps, and let the
+// client keep it after that: not one of a read-write mutex that belongs to a lease inside.
 func (l *Lock) Keepable() bool {
 	return l.Linger > 0 && (l.Kind != script.RWMutex || len(l.Param) == 1)
 }

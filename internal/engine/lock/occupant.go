@@ -6,13 +6,13 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 )
 
-// Occupant is what Redis told last of an owner inside a lock, or of one that left it shut.
+// Occupant is what Redis last said of an owner inside a lock, or of one that left it shut.
 type Occupant struct {
 	Owner string    // "" if that is not known
 	Until time.Time // when its lease ends or the lock opens; zero if that is not known, or never
 }
 
-// OccupantAt returns an owner inside, as an answer told it that has just come.
+// OccupantAt returns an owner inside, going by an answer that has just come.
 func OccupantAt(owner string, left time.Duration, now clock.Reading) Occupant {
 	if left <= 0 {
 		return Occupant{Owner: owner}

@@ -39,8 +39,8 @@ const (
 	maxExtra    = 366 * 24 * time.Hour
 )
 
-// params has the pattern of Param in the text of a lease, for each kind. What a kind means by it is told by
-// Param in its file in internal/protocol/script/lua.
+// params has the pattern of Param in the text of a lease, for each kind. The file of each kind in
+// internal/protocol/script/lua says what Param means.
 var params = map[string]string{
 	script.Mutex.Name:     `^$`,
 	script.Reentrant.Name: `^\d{1,19}:.+$`,
@@ -57,7 +57,7 @@ func (l *Lock) Text(owner string, token int64, detail string) Text {
 		Kind: l.Kind.Name, Name: l.Name, Owner: owner, Token: token, Detail: detail, Param: l.Param,
 		Extra: l.Extra.Milliseconds(), Fence: l.FenceKey,
 	}
-	switch l.Kind.Name { // without how many tokens its acquisition took, for this process
+	switch l.Kind.Name { // drops how many tokens its acquisition took for this process
 	case script.Mutex.Name:
 		t.Param = ""
 	case script.RWMutex.Name:
@@ -84,7 +84,7 @@ func ParseText(text string) (Text, error) {
 		return t, fault.Invalid("%.80q names no lease: it is not a text that Detach returned", text)
 	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(body)
-	// The comparison with what is written for the same lease refuses all that JSON reads beside it.
+	// Comparing it with the text of the same lease refuses all else that JSON would read.
 	if err != nil || len(data) < checksum || json.Unmarshal(data[checksum:], &t) != nil || t.String() != text {
 		return t, fault.Invalid("%.80q names no lease: it is incomplete, or was changed", text)
 	}

@@ -7,9 +7,9 @@ import (
 )
 
 // LineTTL is how long a line stays without a heartbeat, as in tickets.lua. A ticket does not expire
-// with a lease: anything else that its client waits for keeps it believed alive. Redis would grant
-// the lock to it in turn, and no waiter would be there. So the client sends its release for that
-// long.
+// with a lease: if its client waits for anything else, Redis believes the client alive. Redis would
+// grant the lock to the ticket in turn, and no waiter would be there. So the client keeps sending
+// its release for that long.
 const LineTTL = time.Hour
 
 // Undo undoes in the background what an acquisition that failed or was canceled may have left
@@ -27,7 +27,7 @@ const LineTTL = time.Hour
 type Undo struct {
 	Queue   *cleanup.Queue
 	Nodes   int           // of a quorum; else 1
-	LiveFor time.Duration // for which a client is believed alive after each sign of life
+	LiveFor time.Duration // how long a client is believed alive after each sign of life
 	Sharded func() bool   // whether the client has sharded channels
 }
 
@@ -58,8 +58,8 @@ func (u *Undo) LeaveAt(node int, l *Lock, owner string) {
 	u.Queue.AddAnswered(node, l.Release(owner, "", false, u.Sharded()), u.until(l), nil)
 }
 
-// until returns for how long a release of an acquisition that never began is of use. The window of a job
-// that never ran outlasts its lease, and so does the rest of a slot.
+// until returns how long a release of an acquisition that never began is useful. The window of a
+// job that never ran outlasts its lease, and so does the rest of a slot.
 func (u *Undo) until(l *Lock) time.Duration { return max(l.TTL+l.Extra, u.LiveFor) }
 
 // WithdrawAt takes a ticket off the line of a node of a quorum that has answered all requests with it.

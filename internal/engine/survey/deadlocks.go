@@ -20,7 +20,7 @@ import (
 )
 
 // settle is how long Deadlocks waits between its two looks: longer than a client takes to note that
-// it waits no more.
+// it no longer waits.
 const settle = 3 * notes.Delay
 
 // Blocked is a waiter that keeps leases, and what it waits for.
@@ -29,7 +29,7 @@ type Blocked struct {
 	Lock, Kind string
 }
 
-// Deadlocks returns the cycles of waiters over all processes, as they stood twice within half a
+// Deadlocks returns the cycles of waiters, across all processes, that it finds twice within half a
 // second.
 func (s *Survey) Deadlocks(ctx context.Context) ([][]Blocked, error) {
 	clients, err := s.notedClients(ctx)
@@ -45,7 +45,7 @@ func (s *Survey) Deadlocks(ctx context.Context) ([][]Blocked, error) {
 	for _, cycle := range first {
 		seen[identity(cycle)] = true
 	}
-	// It is tempting to ask those of the cycles alone. But what keeps a waiter stuck may be part of none.
+	// It is tempting to ask only those in cycles. But what keeps a waiter stuck may be in none.
 	second, err := s.lookForCycles(ctx, clients)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (s *Survey) Deadlocks(ctx context.Context) ([][]Blocked, error) {
 	return slices.DeleteFunc(second, func(cycle []Blocked) bool { return !seen[identity(cycle)] }), nil
 }
 
-// identity is a text that is the same for the same waiters that keep the same leases.
+// identity returns a text that is the same for the same waiters that keep the same leases.
 func identity(cycle []Blocked) string {
 	var all []string
 	for _, w := range cycle {
@@ -85,7 +85,7 @@ func (s *Survey) lookForCycles(ctx context.Context, clients []string) ([][]Block
 	if err != nil || len(waits) == 0 {
 		return nil, err
 	}
-	kept := make(map[string]bool) // names that a waiter keeps; of other names all holders are outside
+	kept := make(map[string]bool) // names that a waiter keeps; holders of other names do not wait
 	for _, w := range waits {
 		for _, h := range w.Holds {
 			kept[h.Name] = true
@@ -168,7 +168,7 @@ func (s *Survey) notedWaitsAt(ctx context.Context, node conn.Conn, clients []str
 	return waits, nil
 }
 
-// blocked is what a note tells of a waiter.
+// blocked returns what a note says of a waiter.
 func blocked(client, owner string, n notes.Note, p presence.Process) Blocked {
 	party := Party{
 		Owner: owner, Client: client, Process: p, Since: time.UnixMilli(n.Since), Labels: notes.Merged(p.Labels, n.Labels),
@@ -188,8 +188,8 @@ func cycles(waits []Blocked, locks map[string]Picture) [][]Blocked {
 	return separate(entangled(stuck, locks), locks)
 }
 
-// entangled returns those of the waiters that keep each other: of which every lock is shut by others of
-// them. It looks at a lock again only when one of its holders waits no more.
+// entangled returns the waiters that keep each other waiting: the lock of each is shut by others of
+// them. It looks at a lock again only when one of its holders no longer waits.
 func entangled(stuck []Blocked, locks map[string]Picture) []Blocked {
 	kept := make(map[string]int)      // owners of leases: how many waiters keep one
 	waiting := make(map[string][]int) // for a lock: which of stuck
@@ -230,9 +230,9 @@ func entangled(stuck []Blocked, locks map[string]Picture) []Blocked {
 	return left
 }
 
-// confirmed returns a waiter with what the lock says of it. It returns false if the lock knows
-// nothing of it: then the note is older than the end of the wait. A waiter that stands behind
-// another one of its client is not in line itself.
+// confirmed returns a waiter with what the lock says of it. It returns false if the lock does not
+// know the waiter: then the wait ended after the note. A waiter that stands behind another one of
+// its client is not in line itself.
 func (w Blocked) confirmed(p Picture) (Blocked, bool) {
 	here := slices.ContainsFunc(p.Holders, func(h Holder) bool { return h.Client == w.Client })
 	for _, in := range p.Waiters {
@@ -247,8 +247,8 @@ func (w Blocked) confirmed(p Picture) (Blocked, bool) {
 	return w, here
 }
 
-// Shut looks at these names. It returns whether Redis said that one of them has no room, and that every
-// owner inside is one of these.
+// Shut looks at these names. by reports whether Redis said that a name has no room, and that all
+// its owners are in inside.
 func (s *Survey) Shut(ctx context.Context, names []string) (by func(name string, inside map[string]bool) bool) {
 	locks := make(map[string]Picture)
 	for _, p := range s.lookAll(ctx, names, nil) {
@@ -261,7 +261,7 @@ func (s *Survey) Shut(ctx context.Context, names []string) (by func(name string,
 	}
 }
 
-// shutBy reports whether the lock has holders, every one of them is inside, and there is no room
+// shutBy reports whether the lock has holders, inside holds for each of them, and there is no room
 // beside them.
 func shutBy(p Picture, inside func(owner string) bool) bool {
 	var taken int64
@@ -273,17 +273,17 @@ func shutBy(p Picture, inside func(owner string) bool) bool {
 	}
 	switch p.Use() {
 	case script.Semaphore.Name, script.SlotPool.Name:
-		// A waiter for several permits waits also while some are free. Whether those suffice is
-		// not known here of all waiters, so any that is free breaks the cycle.
+		// A waiter for several permits also waits while some are free. It is not known here whether
+		// those are enough for each waiter, so any free permit breaks the cycle.
 		return taken >= p.Size
 	}
 	return len(p.Holders) > 0
 }
 
-// separate returns the cycles among waiters that all are stuck: the strongly connected parts of the
-// graph from each waiter to the lock that it waits for, and from each lock to the waiters that keep it.
-// With an edge from each waiter to each that keeps it waiting, a thousand waiters for one semaphore would
-// be a million edges.
+// separate returns the cycles among waiters that are all stuck: the strongly connected components
+// of the graph from each waiter to the lock that it waits for, and from each lock to the waiters
+// that keep it. With an edge from each waiter to each that keeps it waiting, a thousand waiters for
+// one semaphore would be a million edges.
 func separate(stuck []Blocked, locks map[string]Picture) [][]Blocked {
 	inside := make(map[string][]string) // the locks that an owner is inside of
 	for name, p := range locks {
@@ -325,7 +325,7 @@ func separate(stuck []Blocked, locks map[string]Picture) [][]Blocked {
 				at = -1
 			}
 		}
-		for j := range stuck { // and what that has left out
+		for j := range stuck { // and those that were left out
 			if together(j) {
 				tell(j)
 			}
@@ -336,8 +336,8 @@ func separate(stuck []Blocked, locks map[string]Picture) [][]Blocked {
 	return all
 }
 
-// connected returns the strongly connected part of each waiter, as a number, by Tarjan's algorithm
-// ("Depth-first search and linear graph algorithms", 1972).
+// connected returns the strongly connected component of each waiter, as a number, by Tarjan's
+// algorithm ("Depth-first search and linear graph algorithms", 1972).
 func connected(stuck []Blocked, keepers map[string][]int) (part []int) {
 	part = make([]int, len(stuck))
 	parts := 0

@@ -21,7 +21,7 @@ type listing struct {
 	*Survey
 	progress func(keys int)
 	visit    func(Picture) bool
-	missing  error           // the first that kept back a name, and not the others
+	missing  error           // the first that hid some names, and not all
 	keys     int             // that were found so far
 	seen     map[string]bool // names in use
 	fenced   map[string]bool // without a prefix: names with a token
@@ -30,7 +30,7 @@ type listing struct {
 }
 
 // List visits every name in use that has the pattern, until visit returns false. It calls progress,
-// if that is not nil, after every thousandth key. An error that tells of a part of a cluster comes last.
+// if that is not nil, after every thousandth key. An error that hides part of a cluster comes last.
 func (s *Survey) List(ctx context.Context, pattern string, progress func(keys int), visit func(Picture) bool) error {
 	own := *s
 	l := listing{Survey: &own, progress: progress, visit: visit, seen: make(map[string]bool), met: s.acquaintances()}
@@ -41,7 +41,7 @@ func (s *Survey) List(ctx context.Context, pattern string, progress func(keys in
 	return cmp.Or(err, l.missing)
 }
 
-// miss notes an error that keeps back a part of a cluster. It returns one that keeps back all.
+// miss notes an error that hides only a part of a cluster. It returns one that hides all names.
 func (l *listing) miss(ctx context.Context, err error) error {
 	if ctx.Err() != nil || l.Closing.Err() != nil || !l.Conn.Target().Cluster {
 		return err
@@ -94,7 +94,7 @@ func (l *listing) run(ctx context.Context, pattern string) error {
 	return l.inspect(ctx)
 }
 
-// scan calls each for every key that matches. The error is that of each, or keeps back all names.
+// scan calls each for every key that matches. The error is that of each, or hides all names.
 func (l *listing) scan(ctx context.Context, glob string, each func(key string) error) error {
 	var own error
 	err := l.Conn.Scan(ctx, glob, func(key string) error {
@@ -110,8 +110,8 @@ func (l *listing) scan(ctx context.Context, glob string, each func(key string) e
 	return own
 }
 
-// inUse returns the name that is in use since this key is there, if there is one: that of a lock's
-// state, or of its line. A token is also remembered of names that are not.
+// inUse returns the name that is in use because this key exists, if any: the key is that of a
+// lock's state, or of its line. Tokens are also remembered for names that are not in use.
 func (l *listing) inUse(key string) (name string, ok bool) {
 	switch state, line := keys.StateOf(key, keys.QueueSuffix); {
 	case line:
@@ -134,7 +134,7 @@ func (l *listing) inspect(ctx context.Context) error {
 			}
 			continue
 		}
-		if p.err != nil { // no reason to keep back all other names
+		if p.err != nil { // no reason to hide all other names
 			p.RedisType, p.err = "name with a key of another type", nil
 		}
 		counts := p.Use() == script.Countdown.Name && !p.free

@@ -70,7 +70,7 @@ func (p *Picture) Use() string {
 	return p.RedisType
 }
 
-// InUse is Use without what only the dead wait for, which keeps no caller out.
+// InUse is Use, but "" if there is no holder and only dead waiters: then it keeps no caller out.
 func (p *Picture) InUse() string {
 	counts := p.Kind == script.Countdown && !p.free // a count needs no holder
 	living := func(w Waiter) bool { return !w.Dead }
@@ -105,7 +105,7 @@ func (p *Picture) inspected(r conn.Reply) error {
 	return nil
 }
 
-// newHolder is a holder as a script tells it.
+// newHolder returns a holder as a script describes it.
 func newHolder(kind *script.Kind, h script.Holder, state script.State) Holder {
 	client, ours := script.OwnerClient(h.Owner)
 	n := Holder{
@@ -124,8 +124,8 @@ func newHolder(kind *script.Kind, h script.Holder, state script.State) Holder {
 	return n
 }
 
-// newWaiter is the waiter that has a ticket, at that time of the server. It did not arrive later, whatever
-// became of the clock since.
+// newWaiter returns the waiter that has a ticket. now is the time of the server: the waiter did not
+// arrive later, whatever has become of the clock since.
 func newWaiter(kind *script.Kind, ticket script.Ticket, w script.Waiting, now int64) Waiter {
 	client, _ := script.OwnerClient(ticket.Owner)
 	n := Waiter{
@@ -138,7 +138,7 @@ func newWaiter(kind *script.Kind, ticket script.Ticket, w script.Waiting, now in
 	return n
 }
 
-// meet fills in what the sign of a holder's client tells at that moment.
+// meet fills in what the sign of a holder's client says at that moment.
 func (h *Holder) meet(sign presence.Sign, at time.Time) {
 	h.Process, h.LastSeen = sign.Process, h.Since
 	note := sign.Notes[h.Owner]
@@ -175,8 +175,8 @@ func (w *Waiter) meet(sign presence.Sign, liveFor time.Duration) {
 	w.Callers = max(1, note.Callers)
 }
 
-// hear adds what another node tells of the client. One that any node has heard of is not believed
-// dead.
+// hear adds what another node tells of the client. A client that any node has heard from is not
+// believed dead.
 func (p *Party) hear(o Party) {
 	if p.Process.PID == 0 {
 		p.Process = o.Process

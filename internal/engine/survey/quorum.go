@@ -52,10 +52,10 @@ func (s *Survey) lookAtMost(ctx context.Context, names []string, met acquaintanc
 	return all
 }
 
-// agreed is what a majority of the nodes knows of a name, given what each of them knows. It asks for their
-// votes where a holder may be missing.
+// agreed returns what a majority of the nodes knows of a name, given what each of them knows. It
+// asks for their votes if a holder may be missing.
 func (s *Survey) agreed(name string, seen []Picture, votes func() []Node) Picture {
-	by := make(map[string][]Picture) // what the name is used for there
+	by := make(map[string][]Picture) // by what the name is used for there
 	failed, stands := 0, make([]error, len(seen))
 	for i, p := range seen {
 		if stands[i] = p.err; p.err != nil {
@@ -110,8 +110,8 @@ func (s *Survey) agreed(name string, seen []Picture, votes func() []Node) Pictur
 	return all
 }
 
-// forgetful tells for each node whether it may have forgotten owners of a kind: it was restarted or emptied
-// while others were in use, and what it may have forgotten is not over yet.
+// forgetful returns for each node whether it may have forgotten owners of a kind: it was restarted
+// or emptied while others were in use, and what it may have forgotten has not run out yet.
 func forgetful(nodes []Node, kind string) []bool {
 	used := slices.ContainsFunc(nodes, func(n Node) bool { e := n.Votes[kind]; return e.Votes || e.Voted })
 	forgot := make([]bool, len(nodes))
@@ -122,7 +122,7 @@ func forgetful(nodes []Node, kind string) []bool {
 	return forgot
 }
 
-// mute says that a node does not vote for a kind.
+// mute returns the error that a node does not vote for a kind.
 func (n *Node) mute(kind string) error {
 	if n.Err != nil {
 		return n.Err
@@ -134,8 +134,8 @@ func (n *Node) mute(kind string) error {
 	return errors.New(text)
 }
 
-// perhaps reports whether an owner that is none of the holders is inside at a majority, if it is inside at
-// each node that failed or may have forgotten it, too.
+// perhaps reports whether an owner that is none of the holders would be inside at a majority if
+// each node that failed or may have forgotten it has it inside, too.
 func perhaps(seen []Picture, forgot []bool, all Picture, majority int) bool {
 	unknown := 0
 	sure := make(map[string]int) // owners: how many of the other nodes tell them
@@ -160,8 +160,8 @@ func perhaps(seen []Picture, forgot []bool, all Picture, majority int) bool {
 	return unknown >= majority && (len(all.Holders) == 0 || all.Kind.Sized()) // of an owner that no other node tells
 }
 
-// merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for
-// as long as so many say; and all waiters.
+// merge returns what a majority of the nodes agrees on: the holders inside at that many nodes, for
+// as long as that many say; and all waiters.
 func merge(seen []Picture, majority int) Picture {
 	all := seen[0]
 	all.Holders, all.Waiters, all.Token, all.Remaining = nil, nil, 0, 0
@@ -217,7 +217,7 @@ func merge(seen []Picture, majority int) Picture {
 	return all
 }
 
-// shifted returns a picture whose times are by the clock of another node, which is ahead by so much.
+// shifted returns a picture with its times on the clock of another node, ahead by that much.
 func (p Picture) shifted(by time.Duration) Picture {
 	if by == 0 {
 		return p

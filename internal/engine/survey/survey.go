@@ -33,12 +33,12 @@ type Survey struct {
 	Quorum  *quorum.Conn // Conn, if it is one; else nil
 	Prefix  string
 	Timeout time.Duration
-	LiveFor time.Duration // for which a client is believed alive after each sign of life
+	LiveFor time.Duration // how long a client is believed alive after each sign of life
 	Now     clock.Clock
 	Closing context.Context // nothing is sent again once it is done
 
 	few  bool   // see LookInside
-	down error  // of a request that got no answer, after which no other is sent again; else nil
+	down error  // of a request without an answer, after which no other is sent again; else nil
 	of   string // the kind of lock that a name is looked at for; "" for any
 }
 
@@ -51,16 +51,16 @@ func (s *Survey) Look(ctx context.Context, name string) (Picture, error) {
 	return p, p.err
 }
 
-// LookInside is Look for a lock of that kind, without waiters, and without the processes of more than a few
-// holders: it costs as much however many clients wait. Programs may look often, and all candidates when a
-// leader changes.
+// LookInside is Look for a lock of that kind, without waiters, and without the processes of more
+// than a few holders: its cost does not depend on how many clients wait. Programs may look often,
+// and when a leader changes all candidates look.
 func (s *Survey) LookInside(ctx context.Context, kind, name string) (Picture, error) {
 	inside := *s
 	inside.few, inside.of = true, kind
 	return inside.Look(ctx, name)
 }
 
-// fewHolders is of how many holders LookInside tells the process.
+// fewHolders is how many holders LookInside returns the process of.
 const fewHolders = 16
 
 // lookAll is Look for several names, with a picture for each. Its requests go in few batches. What it
@@ -76,7 +76,7 @@ func (s *Survey) lookAll(ctx context.Context, names []string, met acquaintances)
 // names.
 type acquaintances []map[string]presence.Sign
 
-// acquaintances returns that of no client yet.
+// acquaintances returns a value with no client yet.
 func (s *Survey) acquaintances() acquaintances {
 	met := make(acquaintances, len(s.Asker.Nodes()))
 	for i := range met {
@@ -85,7 +85,7 @@ func (s *Survey) acquaintances() acquaintances {
 	return met
 }
 
-// at returns what a node told, or nil if that is not to be kept.
+// at returns what a node told, or nil if that is not kept.
 func (met acquaintances) at(node int) map[string]presence.Sign {
 	if met == nil {
 		return nil
@@ -114,16 +114,16 @@ func (s *Survey) lookAt(ctx context.Context, node conn.Conn, names []string, met
 	return all
 }
 
-// adapt makes the kind of a lock that of the nodes of a quorum, over one.
+// adapt replaces the kind of a lock with that of the nodes of a quorum, over one.
 func (s *Survey) adapt(p *Picture) {
 	if q := p.Kind.Quorum(); s.Quorum != nil && q != nil {
 		p.Kind, p.Keys.Epoch = q, keys.Epoch(s.Prefix, q.Name)
 	}
 }
 
-// askAll sends a call for each picture that has no error yet, all in one batch, and has the picture
-// heed the reply. A call to which the batch gets no answer is asked again by itself. If that gets
-// none either, the others that are left fail with it; with s.down, all do.
+// askAll sends a call for each picture that has no error yet, all in one batch, and calls heed with
+// each reply. A call without an answer in the batch is sent again by itself. If that gets none
+// either, the rest fail with its error. With s.down, none is sent again.
 func (s *Survey) askAll(
 	ctx context.Context, node conn.Conn, all []Picture, call func(*Picture) conn.Call, heed func(*Picture, conn.Reply) error,
 ) {
@@ -184,8 +184,8 @@ func (s *Survey) sniffed(p *Picture, r conn.Reply) error {
 	return nil
 }
 
-// recall fills in what is known of the clients of all holders and waiters, in one batch, and from met
-// of those that were met before.
+// recall fills in what is known of the clients of all holders and waiters: from met if they were
+// met before, and in one batch for the others.
 func (s *Survey) recall(ctx context.Context, node conn.Conn, all []Picture, met map[string]presence.Sign) {
 	var asked []presence.Key
 	var clients []string
@@ -255,8 +255,8 @@ func (s *Survey) recall(ctx context.Context, node conn.Conn, all []Picture, met 
 	}
 }
 
-// signs reads about clients. Like any request it is sent again, within the time that a request may take;
-// in a cluster, where a node that is down has some of them, only if there was no answer.
+// signs reads about clients. Like any request it is sent again, within the time for one. In a
+// cluster, where a node that is down has some of them, that is so only if there was no answer.
 func (s *Survey) signs(ctx context.Context, node conn.Conn, asked []presence.Key) (signs []presence.Sign, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -274,7 +274,7 @@ func (s *Survey) signs(ctx context.Context, node conn.Conn, asked []presence.Key
 	}
 }
 
-// presence is where to read about a client.
+// presence returns where to read about a client.
 func (s *Survey) presence(client string) presence.Key {
 	return presence.Key{
 		Record: keys.Record(s.Prefix, client), Channel: keys.Grants(s.Prefix, client), Notes: keys.Notes(s.Prefix, client),

@@ -1,9 +1,9 @@
 // Package waitgraph refuses a wait that could never end, within one client.
 //
-// A goroutine that waits for a lock under the context of a lease on another one keeps that other lock
-// until it gets the first. The client remembers such waits. When one begins, it looks whether the
-// wait closes a cycle: whether every holder of the lock is one of these leases, whose goroutine waits
-// as well, and so on until the wait that has just begun. Then that wait can never end, and is refused.
+// A goroutine that waits for a lock under the context of a lease on another one keeps that other
+// lock until it gets the first. The client remembers such waits. When one begins, it checks whether
+// the wait closes a cycle: whether every holder of the lock is one of these leases, whose goroutine
+// waits as well, and so on back to the new wait. Then that wait can never end, and is refused.
 //
 //	goroutine 1   holds a, waits for b -----> b is held by goroutine 2
 //	goroutine 2   holds b, waits for a -----> a is held by goroutine 1: ErrDeadlock
@@ -11,9 +11,9 @@
 // Only a wait closes a cycle, never a grant: a goroutine that was granted a lock does not wait.
 // So a look at the beginning of each wait finds every cycle of locks that have one holder.
 //
-// A mutex has one holder, and this client knows it. Of other kinds, other goroutines and processes may
-// hold a part: before such a wait is refused, Redis is asked for all holders. If one of them is in no
-// cycle, the wait goes on, and looks again while it lasts.
+// A mutex has one holder, and this client knows it. For other kinds, other goroutines and processes
+// may hold a part: before it refuses such a wait, the client asks Redis for all holders. If one of
+// them is in no cycle, the wait goes on, and the client looks again while it lasts.
 package waitgraph
 
 import (
@@ -30,13 +30,13 @@ import (
 
 // Graph is the waits of a client under leases.
 type Graph struct {
-	// Shut asks Redis for these names. It returns whether one of them has no room, and every owner
-	// inside is one of these.
+	// Shut asks Redis about these names. by reports whether a name has no room, and all its owners
+	// are in inside.
 	Shut func(ctx context.Context, names []string) (by func(name string, inside map[string]bool) bool)
 
 	mu      sync.Mutex // guards what is below
 	waits   map[uint64]*wait
-	holding map[string]map[*wait]struct{} // by the key of a latch: those under a lease on it
+	holding map[string]map[*wait]struct{} // by the key of a latch: the waits under a lease on it
 }
 
 // wait is a wait under leases.
@@ -46,8 +46,7 @@ type wait struct {
 	over  bool // guarded by the graph's mu
 }
 
-// HeldUnder returns the leases under whose context a caller is and which are held, the innermost
-// first.
+// HeldUnder returns the held leases under whose contexts a caller is, the innermost first.
 func HeldUnder(ctx context.Context) (leases []*lease.Lease) {
 	for {
 		h, ok := ctx.Value(lease.UnderKey{}).(lease.Under)
@@ -64,17 +63,17 @@ func HeldUnder(ctx context.Context) (leases []*lease.Lease) {
 	}
 }
 
-// Enter notes that the acquisition of this number waits for a lock while it holds these leases. It
-// returns what Look does.
+// Enter notes that the acquisition with this number waits for a lock while it holds these leases.
+// It returns what Look does.
 func (g *Graph) Enter(ctx context.Context, id uint64, on *lock.Lock, holds []*lease.Lease) (cycle string, unsure bool) {
 	g.add(id, &wait{lock: on, holds: holds})
 	return g.Look(ctx, id)
 }
 
-// Look returns in words the cycle for which a wait can never end, or "" if it can. A wait for the
-// caller's own lease is the root's checkDeadlock, and processes that wait for each other are
-// survey.Deadlocks. unsure says that there is a cycle which a holder outside of it, or room, may break.
-// When that holder has gone, no wait may begin any more, so the caller looks again.
+// Look returns, in words, the cycle because of which a wait can never end, or "" if it can. (The
+// root's checkDeadlock finds waits for the caller's own lease, and survey.Deadlocks processes that
+// wait for each other.) unsure says that a holder outside the cycle, or room, may break it. When
+// that holder has gone, perhaps no other wait begins, so the caller looks again.
 func (g *Graph) Look(ctx context.Context, id uint64) (cycle string, unsure bool) {
 	g.mu.Lock()
 	first, knot := g.knotLocked(id)
@@ -98,7 +97,7 @@ func (g *Graph) Look(ctx context.Context, id uint64) (cycle string, unsure bool)
 	return describe(all), false
 }
 
-// Leave notes that the acquisition waits no more.
+// Leave notes that the acquisition no longer waits.
 func (g *Graph) Leave(id uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,8 +135,8 @@ func (g *Graph) add(id uint64, w *wait) {
 	}
 }
 
-// knotLocked returns the wait of an acquisition, and all waits that keep it waiting, at first or second
-// hand, and that it keeps waiting in turn; none if it is in no cycle. The caller holds g.mu.
+// knotLocked returns the wait of an acquisition, and all waits that keep it waiting, directly or
+// indirectly, and that it keeps waiting in turn; none if it is in no cycle. The caller holds g.mu.
 func (g *Graph) knotLocked(id uint64) (first *wait, knot []*wait) {
 	first = g.waits[id]
 	if first == nil {
@@ -186,8 +185,8 @@ func (g *Graph) knotLocked(id uint64) (first *wait, knot []*wait) {
 	return first, knot
 }
 
-// stuck returns those of a knot that can never go on: of which every holder of the lock is one of
-// their leases, and which has no room. It asks Redis where that is not certain from the kind alone.
+// stuck returns the waits of a knot that can never go on: the lock has no room, and every holder of
+// it is one of their leases. It asks Redis where that is not certain from the kind alone.
 func (g *Graph) stuck(ctx context.Context, knot []*wait) []*wait {
 	var names []string
 	for _, w := range knot {
@@ -249,12 +248,12 @@ func shortest(first *wait, among []*wait) []*wait {
 	return nil // a lease has ended since
 }
 
-// keeps reports whether a wait is under a lease on that latch, which is held.
+// keeps reports whether a wait is under a held lease on that latch.
 func (w *wait) keeps(l *lock.Lock) bool {
 	return slices.ContainsFunc(w.holds, func(h *lease.Lease) bool { return l.Same(h.Lock()) && h.SeemsHeld() })
 }
 
-// describe tells a cycle in words.
+// describe describes a cycle in words.
 func describe(cycle []*wait) string {
 	var b strings.Builder
 	for i, w := range cycle {

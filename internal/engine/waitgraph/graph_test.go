@@ -45,7 +45,7 @@ var waits = []struct {
 
 func keeper() *lease.Keeper {
 	k := lease.NewKeeper(lease.Needs{Now: clock.Now, Listener: new(subscribe.Listener)})
-	k.Schedule = schedule.Start(clock.Now, nil)
+	k.Schedule = schedule.Start(clock.Now, func() {})
 	k.Schedule.Stop()
 	return k
 }

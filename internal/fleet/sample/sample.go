@@ -18,7 +18,7 @@ func process(program string) redlatch.Process {
 	return redlatch.Process{Host: "app-01", PID: 4711, Program: program}
 }
 
-// Lock is held and waited for, by clients that are well and by others that are believed dead.
+// Lock is held and waited for, by clients that are alive and by others that are believed dead.
 func Lock() redlatch.LockInfo {
 	labels := map[string]string{"trace": "4bf9", "tenant": "acme"}
 	return redlatch.LockInfo{
@@ -75,7 +75,7 @@ var OfPage = []string{
 	"lost", EntryText,
 }
 
-// Others are locks without a holder, by the words that a list and a page have of each.
+// Others are more locks, by the words that a list and a page show for each.
 var Others = map[string]redlatch.LockInfo{
 	"1 of 3 to go":           {Kind: "countdown", Count: 1, Size: 3, Remaining: time.Hour},
 	"no lock, but a list":    {RedisType: "list"},

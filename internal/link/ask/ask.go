@@ -28,15 +28,15 @@ type Subject struct {
 // Answer is a reply and the request that it answers.
 type Answer struct {
 	conn.Reply
-	Sent   clock.Reading // before the request that was answered left; a deadline counts from here
-	Resent bool          // earlier requests got no usable answer, and may have taken place
+	Sent   clock.Reading // read before the answered request was sent; deadlines count from here
+	Resent bool          // earlier requests got no usable answer, and may have run
 }
 
 // Asker sends the requests of a client.
 type Asker struct {
 	conn    conn.Conn
 	quorum  *quorum.Conn // conn, if it is one; else nil
-	sender  sender       // nil where requests do not go together; see send
+	sender  sender       // nil if requests are not batched; see send
 	room    *batch.Room  // for requests to a quorum; else nil
 	timeout time.Duration
 	now     clock.Clock
@@ -44,16 +44,16 @@ type Asker struct {
 	used    func(s Subject, as string, size int64) error
 }
 
-// sender sends requests, those of many goroutines together.
+// sender sends requests, and batches those of many goroutines.
 type sender interface {
 	Do(ctx context.Context, request conn.Call, limit time.Duration) batch.Outcome
 	SendAll(ctx context.Context, calls []conn.Call) []batch.Outcome
 	Wait()
 }
 
-// New returns an Asker over a connection. It resends for that timeout, and not once closing is
-// done. used returns the error of a request about a name that is in use as something else, of that
-// size if it has one.
+// New returns an Asker over a connection. It resends requests until the timeout has passed or
+// closing is done. used returns the error of a request about a name that is in use as something
+// else, which has that size if it has one.
 func New(
 	closing context.Context, c conn.Conn, timeout time.Duration, now clock.Clock, used func(s Subject, as string, size int64) error,
 ) *Asker {
@@ -71,10 +71,10 @@ func New(
 	return a
 }
 
-// share is how long one request may take, so that two resends have their turn.
+// share returns how long one request may take: a third of the timeout, so that two resends fit.
 func (a *Asker) share() time.Duration { return a.timeout / 3 }
 
-// Nodes returns the servers, each by itself: one, but for a quorum.
+// Nodes returns a connection to each node of a quorum, or else the only connection.
 func (a *Asker) Nodes() []conn.Conn {
 	if a.quorum != nil {
 		return a.quorum.Nodes()
@@ -92,21 +92,21 @@ func (a *Asker) Wait() {
 	}
 }
 
-// Ask runs one script and resends it until there is an answer. (A release goes on after that: see
-// lease/release.go.) One request gets a third of the
-// timeout, or an extend half of the time to the end of ctx if that is shorter. The last one begins
-// within the timeout. Once the client is closing, Ask resends nothing, and the error matches
-// [fault.ErrClosed], too.
+// Ask runs one script, and resends it until there is an answer or the timeout has passed. (A
+// release is retried even after that: see lease/release.go.) Each request gets a third of the
+// timeout; an extend gets half of the time until ctx ends if that is shorter. The last request
+// begins within the timeout. Once the client is closing, Ask resends nothing, and the error also
+// matches [fault.ErrClosed].
 //
-// The error is that of ctx, the server's own, or matches [fault.ErrUnreachable]; if a deadline
-// passed, it matches both. With an error, the answer tells whether the request was resent. After the
-// server's own, the script did not run, unless the request was resent. After any other, it may have
-// run, or may still run.
+// The error is that of ctx or the server's own, or it matches [fault.ErrUnreachable]. If ctx's
+// deadline passed, it matches both ctx's error and ErrUnreachable. Even with an error, the answer
+// says whether the request was resent. After the server's own error, the script did not run, unless
+// the request was resent. After any other, it may have run, or may still run.
 func (a *Asker) Ask(ctx context.Context, s Subject, op string, call conn.Call) (Answer, error) {
 	return a.ask(ctx, s, a.conn, a.now(), a.timeout, op, call)
 }
 
-// AskHearing is Ask. On a quorum it tells heard what each node answers, also after it has returned.
+// AskHearing is Ask. On a quorum, it calls heard with each node's answer, even after it returned.
 func (a *Asker) AskHearing(
 	ctx context.Context, s Subject, op string, call conn.Call, heard func(node int, said conn.Result),
 ) (Answer, error) {
@@ -116,7 +116,7 @@ func (a *Asker) AskHearing(
 	return a.ask(ctx, s, hearing{a.quorum, heard}, a.now(), a.timeout, op, call)
 }
 
-// hearing is a quorum that tells what each node answers.
+// hearing is a quorum that calls heard with what each node answers.
 type hearing struct {
 	*quorum.Conn
 	heard func(node int, said conn.Result)
@@ -127,8 +127,8 @@ func (h hearing) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return h.EvalHearing(ctx, func(said quorum.Answer) { h.heard(said.Node, said.Results[0]) }, calls...)
 }
 
-// AskMissing is Ask for a caller that has waited since then, which counts as its time. On a quorum it
-// also tells missing of each node that said no where a majority said yes, sooner or later.
+// AskMissing is Ask for a caller that has waited since then, which counts toward the timeout. On a
+// quorum, missing is called sooner or later for each node that says no if a majority says yes.
 func (a *Asker) AskMissing(
 	ctx context.Context, since clock.Reading, s Subject, op string, call conn.Call, missing func(node int),
 ) (Answer, error) {
@@ -138,7 +138,7 @@ func (a *Asker) AskMissing(
 	return a.ask(ctx, s, lacking{a.quorum, missing}, since, a.timeout, op, call)
 }
 
-// lacking is a quorum that tells which nodes lack what a majority has.
+// lacking is a quorum that calls missing for each node that lacks what a majority has.
 type lacking struct {
 	*quorum.Conn
 	missing func(node int)
@@ -149,7 +149,7 @@ func (l lacking) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return l.EvalMissing(ctx, func(node, _ int) { l.missing(node) }, calls...)
 }
 
-// AskNode is Ask at one of the nodes. At a node of a quorum one request has to do: there are others.
+// AskNode is Ask at one of the nodes. A node of a quorum gets only one request: there are others.
 func (a *Asker) AskNode(ctx context.Context, s Subject, node conn.Conn, op string, call conn.Call) (Answer, error) {
 	if a.quorum != nil && node != conn.Conn(a.quorum) {
 		return a.ask(ctx, s, node, a.now(), 0, op, call)
@@ -157,11 +157,11 @@ func (a *Asker) AskNode(ctx context.Context, s Subject, node conn.Conn, op strin
 	return a.Ask(ctx, s, op, call)
 }
 
-// ask is Ask of that node, and resends for as long as patience from then on.
+// ask is Ask at one node. It resends until patience has passed since then; with 0, it sends once.
 func (a *Asker) ask(
 	ctx context.Context, s Subject, node conn.Conn, since clock.Reading, patience time.Duration, op string, call conn.Call,
 ) (Answer, error) {
-	var said error // what the server gave as a reason, which tells more than that time ran out
+	var said error // the server's own reason, which says more than that time ran out
 	told := a.timeout
 	if patience == 0 { // it is sent once
 		told = a.share()
@@ -178,14 +178,14 @@ func (a *Asker) ask(
 			return Answer{result.Reply, result.Sent, resent}, nil
 		}
 		if err := fault.WhyDone(ctx); err != nil {
-			if errors.Is(err, context.DeadlineExceeded) { // the caller's, with nothing heard from Redis
+			if errors.Is(err, context.DeadlineExceeded) { // the caller's, and Redis said nothing
 				err = fmt.Errorf("%w: %w", fault.ErrUnreachable, err)
 			}
 			return Answer{Resent: resent}, a.FailedAt(s, node, op, err)
 		}
 		if !retry.Transient(result.Err) && !(script.Releases(call) && retry.RefusesWrites(result.Err)) {
 			switch node.(type) {
-			case hearing, lacking: // what they tell is about this request, and not about what Refused asks
+			case hearing, lacking: // their callbacks are for this request, not for what Refused asks
 				node = a.conn
 			}
 			return Answer{Resent: resent}, a.Refused(ctx, s, node, op, result.Err)
@@ -207,11 +207,11 @@ func (a *Asker) ask(
 	}
 }
 
-// maxUnderWay is how many requests to a quorum are under way, beside the rounds of package ballot.
+// maxUnderWay is the most requests to a quorum at a time, besides the rounds of package ballot.
 const maxUnderWay = 1024
 
-// sendInTurn sends one request to a node. On a quorum it waits for room first, no longer than within. A
-// node to which nothing was sent counts as silent.
+// sendInTurn sends one request to a node. On a quorum, it first waits for room, for at most within.
+// A node to which nothing was sent counts as silent.
 func (a *Asker) sendInTurn(ctx context.Context, node conn.Conn, call conn.Call, within time.Duration) batch.Outcome {
 	if a.room == nil {
 		return a.send(ctx, node, call, a.limit(ctx, call))
@@ -232,15 +232,14 @@ func (a *Asker) sendInTurn(ctx context.Context, node conn.Conn, call conn.Call, 
 	return batch.Outcome{Result: silent, Sent: a.now()}
 }
 
-// Once sends one request, and does not send it again. It gets a third of the timeout.
+// Once sends one request, with a third of the timeout, and never resends it.
 func (a *Asker) Once(ctx context.Context, call conn.Call) batch.Outcome {
 	return a.send(ctx, a.conn, call, a.share())
 }
 
-// send sends one request to a node. In a cluster whose nodes are not known, no request shares a
-// batch with others: a node that does not answer would keep those to other nodes waiting. On a
-// quorum it is the quorum's connection that puts requests together, those to each node by
-// themselves.
+// send sends one request to a node. If the nodes of a cluster are not known, requests are not
+// batched: a node that does not answer would hold up the requests to other nodes. On a quorum, the
+// quorum's connection batches the requests to each node.
 func (a *Asker) send(ctx context.Context, node conn.Conn, call conn.Call, limit time.Duration) batch.Outcome {
 	if a.sender != nil {
 		return a.sender.Do(ctx, call, limit)
@@ -248,15 +247,15 @@ func (a *Asker) send(ctx context.Context, node conn.Conn, call conn.Call, limit 
 	return batch.Direct(ctx, node, a.now, call, limit)
 }
 
-// SendAll sends the calls together, once each. On a quorum it also tells missing of each node that
-// said no to a call to which a majority said yes, sooner or later.
+// SendAll sends the calls together, once each. On a quorum, it also calls missing, sooner or later,
+// for each node that said no to a call if a majority said yes to it.
 func (a *Asker) SendAll(ctx context.Context, calls []conn.Call, missing func(node, call int)) []batch.Outcome {
 	if a.sender != nil {
 		return a.sender.SendAll(ctx, calls)
 	}
 	outcomes := make([]batch.Outcome, len(calls))
-	// Before the request. Read after the reply, the deadlines would be late by a round trip and any
-	// pause in it, and two could hold.
+	// Read before the request: after the reply, the deadlines would be late by a round trip and any
+	// pause in it, and two clients could hold the lock.
 	sent := a.now()
 	eval := a.conn.Eval
 	if a.quorum != nil {
@@ -270,13 +269,13 @@ func (a *Asker) SendAll(ctx context.Context, calls []conn.Call, missing func(nod
 	return outcomes
 }
 
-// minPatience is how long a request may take however short the lease is, give or take a fifth. It
-// must be longer than a round trip to a distant server.
+// minPatience is how long a request may take no matter how short the lease is, give or take a
+// fifth. It must be longer than a round trip to a distant server.
 const minPatience = 100 * time.Millisecond
 
-// Patience returns how long an extend may take when the lease has left until its deadline: a third
-// of the timeout, or half of left if that is shorter, so that a resend has its turn. It goes down in
-// steps, so that few different limits come out: requests with the same limit can share a batch.
+// Patience returns how long one request of an extend may take; left is the time to the lease's
+// deadline. It is a third of the timeout, or half of left if shorter, so that a resend fits. It
+// goes down in steps, so that few limits differ: requests with the same limit can share a batch.
 func (a *Asker) Patience(left time.Duration) time.Duration {
 	limit := a.share()
 	for limit > left/2 && limit > minPatience {
@@ -286,8 +285,8 @@ func (a *Asker) Patience(left time.Duration) time.Duration {
 }
 
 // limit returns how long one request of ask may take. An extend must be answered before ctx ends,
-// at the lease's deadline. An acquisition that is slower than its TTL is sound, and tells more than
-// a missing answer would.
+// at the lease's deadline. An acquisition that is slower than its TTL is safe, and its answer says
+// more than no answer.
 func (a *Asker) limit(ctx context.Context, call conn.Call) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok || !script.Renews(call) {

@@ -2,9 +2,9 @@
 //
 //	Ask -----> one request ----- a reply ------------------------> the reply
 //	             ^    |
-//	             |    +--------- an error that stays ------------> the server's own error, or ErrWrongKind (errors.go)
+//	             |    +--------- a permanent error --------------> the server's own error, or ErrWrongKind (errors.go)
 //	             |    |
-//	             |    +--------- no answer, or an error that may pass
+//	             |    +--------- no answer, or a transient error
 //	             |                   |            |            |
 //	             |              time is left   ctx is done   closing, or the time has passed
 //	             |                   |            |            |
@@ -12,7 +12,7 @@
 //	                                         why ctx is    ErrUnreachable, and ErrClosed
 //	                                         done          if it is closing
 //
-// Every script of redlatch may run twice, so a resend is always sound. Requests of many goroutines
-// leave together: that is the business of package batch. On a quorum a request goes to all nodes,
-// and package quorum counts.
+// Every script of redlatch may run twice, so a resend is always safe. Package batch sends the
+// requests of many goroutines together. On a quorum, a request goes to all nodes, and package
+// quorum counts the answers.
 package ask

@@ -12,10 +12,10 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// The words of an outage: here for one request, in acquire/errors.go for waits and quorums (with
-// ballot/told.go), in link/dial for Open. "no answer from Redis" is fault.ErrUnreachable.
+// Error texts for an outage: here for one request, in acquire/errors.go (with ballot/told.go) for
+// waits and quorums, and in link/dial for Open. "no answer from Redis" is fault.ErrUnreachable.
 
-// Failed wraps err with what was asked of which lock and server.
+// Failed wraps err with the operation, the lock and the server.
 func (a *Asker) Failed(s Subject, op string, err error) error { return a.FailedAt(s, a.conn, op, err) }
 
 // FailedAt is Failed for one of the nodes.
@@ -34,9 +34,9 @@ func (a *Asker) Refused(ctx context.Context, s Subject, node conn.Conn, op strin
 		switch {
 		case e == nil && use != "none" && use != s.Kind.Name:
 			return a.used(s, use, 0)
-		case e != nil: // it is about to change, or the nodes of a quorum do not agree on it
+		case e != nil: // the use is changing, or the nodes of a quorum do not agree on it
 			err = fmt.Errorf("%w: %w", fault.ErrWrongKind, err)
-		case use == "none": // its holder has left since, or a key beside it is another program's
+		case use == "none": // its holder has left, or a key beside it is another program's
 			err = fmt.Errorf("%w: what was there has gone since, or %s or another key beside it is another program's: %w",
 				fault.ErrWrongKind, s.Keys.Queue(), err)
 		default: // the lock's own key is as it should be
@@ -46,7 +46,7 @@ func (a *Asker) Refused(ctx context.Context, s Subject, node conn.Conn, op strin
 	return a.FailedAt(s, node, op, err)
 }
 
-// Use asks what a name is used for: the name of a kind of lock, or the Redis type of what is none.
+// Use asks what a name is used for. It returns the name of a kind of lock, or else the Redis type.
 func (a *Asker) Use(ctx context.Context, s Subject, node conn.Conn) (string, error) {
 	answer, err := a.AskNode(ctx, s, node, identify, script.Sniff(s.Keys))
 	if err != nil {
@@ -70,8 +70,8 @@ func unanswered(patience time.Duration, said error) error {
 	return fmt.Errorf("%w within %v: %w", fault.ErrUnreachable, patience, said)
 }
 
-// refusing says that the server refused a request, and every resend of it, with an error that may
-// pass. It matches ErrUnreachable, whose words would say that the server did not answer.
+// refusing says that the server refused a request, and every resend of it, with a transient error.
+// It matches ErrUnreachable, but does not have its text, which would say that no answer came.
 type refusing struct {
 	patience time.Duration
 	said     error

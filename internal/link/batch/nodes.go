@@ -13,14 +13,14 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// maxAloneNode is how many requests leave by themselves for one node of a cluster.
+// maxAloneNode is how many requests to one node of a cluster may be under way by themselves.
 const maxAloneNode = 8
 
-// Nodes sends requests to a cluster: those for one node together, as a [Sender] does, and those for
-// another apart from them. So a node that does not answer keeps no request to another waiting. It
-// is safe for concurrent use.
+// Nodes sends requests to a cluster. It batches the requests for each node separately, as a
+// [Sender] does, so a node that does not answer holds up no request to another. It is safe for
+// concurrent use.
 //
-// Which node a request is for is what the connection knows, and may be old: then a request waits
+// The connection knows which node a request is for. If that is out of date, the request waits
 // together with those for the node that had its slot before.
 type Nodes struct {
 	conn    conn.Conn
@@ -39,7 +39,7 @@ func NewNodes(over conn.Conn, now clock.Clock, timeout time.Duration) *Nodes {
 	}
 }
 
-// Do is [Sender.Do]. A heartbeat of waiters never leaves by itself: many come at once.
+// Do is [Sender.Do]. A heartbeat of waiters is always queued for a batch: many come at once.
 func (n *Nodes) Do(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
 	s := n.at(request)
 	switch {

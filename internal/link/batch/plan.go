@@ -8,8 +8,8 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// maxBundle is how many calls one script stands for. Redis does nothing else while it runs. Of a
-// pipeline, maxInFlight is the bound (sender.go).
+// maxBundle is the most calls that one script stands for. Redis does nothing else while it runs.
+// The bound of a pipeline is maxInFlight (sender.go).
 const maxBundle = 64
 
 // plan is one pipeline that stands for several calls. An index named i counts calls and outcomes;
@@ -17,11 +17,11 @@ const maxBundle = 64
 type plan struct {
 	pipeline []conn.Call
 	members  [][]int // members[n] are the calls that pipeline[n] stands for
-	calls    int     // for which it stands
+	calls    int     // how many calls it stands for
 }
 
-// newPlan returns the pipeline for these calls. Only those of one slot are bundled; slot is nil
-// where that does not matter.
+// newPlan returns the plan for these calls. Only calls for the same slot are bundled; slot is nil
+// if slots do not matter.
 func newPlan(calls []conn.Call, slot func(conn.Call) int) plan {
 	members := groupByScript(calls, slot)
 	pipeline := make([]conn.Call, len(members))
@@ -80,8 +80,8 @@ func pick(calls []conn.Call, which []int) []conn.Call {
 	return picked
 }
 
-// decode turns the results of the pipeline, which was sent then, into one outcome for each call. It
-// also returns the calls that have to be made by themselves.
+// decode turns the results of the pipeline into one outcome for each call; sent is when the
+// pipeline was sent. It also returns the calls that have to be made by themselves.
 func (p plan) decode(
 	results []conn.Result, sent clock.Reading,
 ) (outcomes []Outcome, undecided []int) {
@@ -97,8 +97,8 @@ func (p plan) decode(
 }
 
 // decodeBundle puts the outcomes of a bundle's members into outcomes, and appends to undecided
-// those that have to be made by themselves. If the server refused the bundle, these are all: a
-// member that cannot be done stops the others, and does not undo those before it.
+// the members that must be made by themselves. If the server refused the bundle, those are all
+// members: one that fails stops those after it, and does not undo those before it.
 func decodeBundle(
 	r conn.Result, sent clock.Reading, members []int, outcomes []Outcome, undecided []int,
 ) []int {

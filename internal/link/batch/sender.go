@@ -12,9 +12,10 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 )
 
-// maxInFlight is how many requests are under way together. They share a time limit. Without a
-// bound, a burst would exceed it on a server that works: no answer would count then, and all
-// requests would be sent again.
+// maxInFlight is the most batched requests to this server under way at a time (maxBundle in
+// plan.go: how many go into one script). They share a time limit. Without a bound, a burst would
+// exceed it even on a healthy server: no answer would count then, and all requests would be sent
+// again.
 const maxInFlight = 2048
 
 // Sender sends requests to one server. It is safe for concurrent use.
@@ -22,17 +23,17 @@ type Sender struct {
 	conn    conn.Conn
 	clock   clock.Clock
 	timeout time.Duration       // of a batch
-	alone   int                 // a request leaves by itself while fewer are under way, and no crowd
+	alone   int                 // a request goes by itself while fewer are under way, and no crowd
 	slot    func(conn.Call) int // of a cluster; else nil
-	calls   sync.Pool           // of *call; not one for all Senders, since channels stay in a synctest bubble
+	calls   sync.Pool           // of *call; not shared by Senders, since channels stay in a synctest bubble
 
 	mu         sync.Mutex // guards the fields below
 	active     int        // direct requests and flushes
-	inFlight   int        // requests that are under way together
-	crowds     int        // batches under way of as many requests as leave by themselves, or more
+	inFlight   int        // requests under way in batches
+	crowds     int        // batches under way that are crowds; see crowd
 	unanswered int        // batches in a row that got no answer in their time
-	late       bool       // a request got no answer in its time, and none since then came soon
-	queue      []*call    // for the next flush, or the present one as soon as fewer are in flight
+	late       bool       // a request got no answer in time, and no batch since then was fast
+	queue      []*call    // for the next flush, or the current one as soon as fewer are in flight
 	full       bool       // calls in the queue wait for room in flight, and have no flush of their own
 	idle       *sync.Cond // signals that active is 0 and the queue empty
 }
@@ -40,8 +41,8 @@ type Sender struct {
 // Outcome is the result of one request.
 type Outcome struct {
 	conn.Result
-	Sent   clock.Reading // before the request left that was answered; deadlines count from here
-	Resent bool          // an earlier request for the same call may have taken place
+	Sent   clock.Reading // read before the answered request was sent; deadlines count from here
+	Resent bool          // an earlier request for the same call may have run
 }
 
 // call is a request in the queue, and then its outcome.
@@ -49,20 +50,20 @@ type call struct {
 	request conn.Call
 	Outcome
 	ready    chan struct{} // with room for one
-	late     bool          // it may wait for a batch that gets no answer before it leaves
+	late     bool          // it may have to wait for an unanswered batch before it is sent
 	canceled bool          // its goroutine has left; guarded by the Sender's mu
 }
 
-// How many requests leave by themselves: as many as make up for the cost of a batch, in which
+// How many requests are sent by themselves: as many as make up for the cost of a batch, in which
 // client and server take turns.
 const (
 	alone          = 2
 	alonePipelined = 16 // where they cost no more system calls than a batch
 )
 
-// aloneOver returns that number. While a batch of so many requests is under way, none leaves by
-// itself: a crowd of many more goroutines than leave by themselves then sends batches alone. A mixture
-// had as many system calls as requests by themselves, and smaller bundles.
+// aloneOver returns that number. While a batch of at least that many requests is under way, no
+// request is sent by itself: a large crowd of goroutines then sends only batches. A mixture had as
+// many system calls as single requests, and smaller bundles.
 func aloneOver(over conn.Conn) int {
 	if over.Target().Pipelined {
 		return alonePipelined
@@ -90,8 +91,7 @@ func Direct(
 }
 
 // Do sends one request, alone or together with others. It returns when the request is answered, the
-// limit has passed or ctx is done. A request that leaves together with others also ends with the
-// timeout of its batch.
+// limit has passed or ctx is done. A request in a batch also ends at the timeout of its batch.
 func (s *Sender) Do(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
 	queued := s.admit(request, s.alone, limit < s.timeout)
 	if queued == nil {
@@ -106,8 +106,8 @@ func (s *Sender) Do(ctx context.Context, request conn.Call, limit time.Duration)
 	return s.doQueued(ctx, queued, limit)
 }
 
-// Join is Do for a request that does not leave by itself: one of many that come at once, and that
-// no goroutine waits for.
+// Join is Do for a request that is never sent by itself: one of many that come at once, and that no
+// goroutine waits for.
 func (s *Sender) Join(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
 	return s.doQueued(ctx, s.admit(request, 0, false), limit)
 }
@@ -139,10 +139,10 @@ func (s *Sender) Wait() {
 	}
 }
 
-// admit returns nil if the request may leave by itself, since fewer than most are under way. The
-// caller ends it by done. A hurried request, which has less time than a batch, does not wait for those to
-// a server that is late. Otherwise admit puts the request into the queue and returns its call
-// there. The first one starts a flush.
+// admit returns nil if the request may be sent by itself, since fewer than most are under way. The
+// caller then ends it with done. A hurried request, which has less time than a batch, does not wait
+// for the batches to a server that is late. Otherwise, admit queues the request and returns its
+// call. The first call in the queue starts a flush.
 func (s *Sender) admit(request conn.Call, most int, hurried bool) (queued *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,9 +160,9 @@ func (s *Sender) admit(request conn.Call, most int, hurried bool) (queued *call)
 	return queued
 }
 
-// isLate has all requests leave in one batch after the other, until a batch is answered soon. A server
-// that is behind would fall back further if each client sent all of its requests by themselves, and
-// again what was not answered in time.
+// isLate makes all requests go out in one batch after another, until a batch is answered soon. A
+// server that is behind would fall further behind if each client sent all of its requests one by
+// one, and resent those that were not answered in time.
 func (s *Sender) isLate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,8 +192,8 @@ func (s *Sender) await(ctx context.Context, c *call) Outcome {
 	}
 }
 
-// cancel has the next flush leave out a call. Until then the call stays in the queue: of a crowd
-// that gives up, each goroutine would have to search it.
+// cancel makes the next flush leave out a call. The call stays in the queue until then: otherwise,
+// each goroutine of a crowd that gives up would have to search the queue.
 func (s *Sender) cancel(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +224,8 @@ func (s *Sender) take() (batch []*call) {
 // room that the batch had.
 //
 // It is tempting to take whatever is in the queue by then. But those calls have a flush of their
-// own, which is about to let the goroutines join that the landed batch has just woken. It would
-// find only these, and one batch would become two.
+// own, which is about to let the goroutines join that the landed batch has just woken. That flush
+// would find only their calls, and one batch would become two.
 func (s *Sender) takeRest() (batch []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +254,7 @@ func (s *Sender) remove() (batch []*call) {
 	s.full = n < len(s.queue)
 	switch {
 	case s.full:
-		clear(s.queue[:n]) // the array is there for longer
+		clear(s.queue[:n]) // the array lives longer
 		s.queue = s.queue[n:]
 	case cap(s.queue) > maxInFlight: // after a burst
 		s.queue = nil
@@ -269,10 +269,10 @@ func (s *Sender) remove() (batch []*call) {
 	return batch
 }
 
-// landed makes room for another batch, in place of one of n requests that was answered or not. It
-// reports whether those in the queue shall end, too: two batches in a row got no answer in their
-// time. After the first the queue goes on, over another connection if that one was silent: a client
-// that was starved for a moment would else fail all of a burst.
+// landed makes room for another batch after a batch of n requests, which was answered or not. It
+// reports whether the calls in the queue must end, too, since two batches in a row got no answer in
+// their time. After the first, the queue goes on, over another connection if that one was silent:
+// otherwise, a client that was starved for a moment would fail a whole burst.
 func (s *Sender) landed(n int, answered bool, took time.Duration) (silent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,11 +287,11 @@ func (s *Sender) landed(n int, answered bool, took time.Duration) (silent bool) 
 	return s.unanswered > 1
 }
 
-// crowd reports whether a batch has as many requests as leave by themselves, or more.
+// crowd reports whether a batch of n requests has at least as many as may be sent by themselves.
 func (s *Sender) crowd(n int) bool { return n >= s.alone }
 
-// failQueue ends all calls in the queue, since batches got no answer in their time. They would find
-// out one batch after the other, later than their callers allow. Their callers resend them instead.
+// failQueue ends all calls in the queue, since batches got no answer in their time. Otherwise, they
+// would fail batch after batch, later than their callers allow. The callers resend them.
 func (s *Sender) failQueue() {
 	now := s.clock()
 	s.mu.Lock()
@@ -304,7 +304,7 @@ func (s *Sender) failQueue() {
 	}
 }
 
-// deliver sends a batch and hands out the outcomes. It reports false if the time was over before
+// deliver sends a batch and hands out the outcomes. It returns false if the time ran out before
 // there was any reply.
 func (s *Sender) deliver(batch []*call) (answered bool) {
 	requests := make([]conn.Call, len(batch))

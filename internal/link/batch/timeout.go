@@ -7,7 +7,7 @@ import (
 )
 
 // Limited is a context with a time limit. Unlike one of [context.WithTimeout], it has no timer
-// until Done is called: a connection that asks Err now and then needs none.
+// until Done is called: a connection that only calls Err now and then needs none.
 type Limited struct {
 	context.Context
 	deadline time.Time
@@ -57,7 +57,7 @@ func (l *Limited) Err() error {
 	return l.err
 }
 
-// Value implements [context.Context]. It lets contexts that are made from this one be told by wait.
+// Value implements [context.Context]. It ties contexts derived from this one to wait.
 func (l *Limited) Value(key any) any {
 	l.mu.Lock()
 	within := l.wait

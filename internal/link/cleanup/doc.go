@@ -1,5 +1,5 @@
-// Package cleanup releases, in the background, owners that Redis may know and that no goroutine
-// uses: of acquisitions that failed or were given up, and of leases whose release got no answer.
+// Package cleanup releases, in the background, owners that Redis may know and no goroutine uses:
+// those of acquisitions that failed or were given up, and of leases whose release got no answer.
 //
 //	              Add
 //	               |
@@ -12,7 +12,7 @@
 //	                                         |                             two or three times in a row
 //	                                         +-- no answer, or refused --> look again, until it is gone by itself
 //
-// An outage in which every attempt leaves an owner behind costs no more than a batch now and then.
-// Once a batch gets no answer at all, the others for that node wait for the next time. The nodes of a
-// cluster count one by one, as far as the connection knows which of them has a key.
+// Even an outage in which every attempt leaves an owner behind costs only a batch now and then.
+// Once a batch gets no answer at all, the others for that node wait for the next time. The nodes of
+// a cluster count separately, as far as the connection knows which of them has a key.
 package cleanup

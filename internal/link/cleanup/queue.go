@@ -16,8 +16,8 @@ import (
 
 const (
 	maxBatch  = 256     // releases in one pipeline
-	maxQueued = 1 << 16 // releases of an outage; those to be sent next are forgotten
-	slower    = 3       // how often the pause doubles at most
+	maxQueued = 1 << 16 // releases of an outage; beyond that, those to be sent next are forgotten
+	slower    = 3       // how many times the pause doubles, at most
 )
 
 var seed = maphash.MakeSeed()
@@ -28,7 +28,7 @@ type Queue struct {
 	nodes    []conn.Conn
 	schedule *schedule.Schedule
 	now      clock.Clock
-	pause    time.Duration // how long a request may take, and about the time between two looks but the last
+	pause    time.Duration // time limit of a request, and about the time before each look except the last
 	entry    schedule.Entry
 	running  sync.WaitGroup // flushes; none begins once the schedule has stopped
 
@@ -44,9 +44,9 @@ type release struct {
 	next   time.Time // not sent again before
 	until  time.Time // the owner is gone by itself by then
 	absent int       // how often in a row Redis said that the owner was not inside
-	enough int       // how often it must say so
-	ends   bool      // it is also done when Redis said that the owner was inside
-	sum    uint64    // of the node and the call, unless it ends so
+	enough int       // how often Redis must say so in a row
+	ends   bool      // it is also done once Redis has said that the owner was inside
+	sum    uint64    // hash of the node and the call; unset if ends is set
 	late   int       // how often in a row its node answered nothing in time
 	done   func()    // is called when it is not sent any more; nil for most
 }
@@ -61,21 +61,21 @@ func New(
 	return q
 }
 
-// How often Redis must say in a row that an owner is not inside.
+// How many times in a row Redis must say that an owner is not inside.
 const (
-	ifLate     = 3 // if a request of it got no answer: a copy may arrive late, or very late
+	ifLate     = 3 // if a request of the owner got no answer: a copy may arrive late, or very late
 	ifAnswered = 2 // else: a server may take over that does not know of the first release
 )
 
-// Add has a release sent to a node after that time, and again until Redis has said three times in a
-// row that the owner is not inside. It is not sent any more once keep has passed after that, when the
-// owner is gone by itself. One that is queued already is sent at the earlier of both times, and for as
-// long as the longer of both.
+// Add queues a release. It is sent to a node after that time, and again until Redis has said three
+// times in a row that the owner is not inside. Once keep has also passed, the owner is gone by
+// itself, and the release is not sent any more. If the same release is queued already, the earlier
+// of the two times and the later of the two ends apply.
 func (q *Queue) Add(node int, call conn.Call, after, keep time.Duration) {
 	q.addSummed(node, call, ifLate, after, keep)
 }
 
-// AddWaiter is Add for a waiter whose requests were all answered: Redis has to say so twice.
+// AddWaiter is Add for a waiter whose requests were all answered: Redis must say so only twice.
 func (q *Queue) AddWaiter(node int, call conn.Call, keep time.Duration) {
 	q.addSummed(node, call, ifAnswered, 0, keep)
 }
@@ -91,8 +91,8 @@ func (q *Queue) addSummed(node int, call conn.Call, enough int, after, keep time
 }
 
 // AddAnswered is Add for an owner whose requests were all answered, so that none can arrive late.
-// It ends as well when Redis has said that the owner was inside. done, if it is not nil, is called when
-// the release is not sent any more; it must not use the queue.
+// The release also ends once Redis has said that the owner was inside. done, if not nil, is called
+// when the release is not sent any more; it must not use the queue.
 func (q *Queue) AddAnswered(node int, call conn.Call, keep time.Duration, done func()) {
 	q.add(&release{node: node, call: call, enough: ifAnswered, ends: true, done: done}, 0, keep)
 }
@@ -112,8 +112,8 @@ func (q *Queue) add(r *release, after, keep time.Duration) {
 	q.schedule.Advance(&q.entry, r.next)
 }
 
-// addLocked queues releases. One that a server refuses for good is added again and again, as its owner is let
-// in again and again: it stays one. The caller holds q.mu.
+// addLocked queues releases. A release that a server refuses for good is added each time its owner
+// is let in again; it is queued only once. The caller holds q.mu.
 func (q *Queue) addLocked(more ...*release) {
 	for _, r := range more {
 		if !r.ends {
@@ -140,14 +140,14 @@ func (q *Queue) dropLocked(r *release) {
 	}
 }
 
-// same reports whether two releases send the same to the same node.
+// same reports whether two releases send the same call to the same node.
 func (r *release) same(o *release) bool {
 	a, b := r.call, o.call
 	return r.node == o.node && a.Script == b.Script && slices.Equal(a.Keys, b.Keys) && slices.Equal(a.Args, b.Args)
 }
 
-// join has a release do for another one, too. The owner may have been let in since Redis said that it was
-// not inside.
+// join makes a release stand for another one, too. The owner may have been let in since Redis said
+// that it was not inside.
 func (r *release) join(o *release) {
 	if o.next.Before(r.next) {
 		r.next = o.next
@@ -168,16 +168,16 @@ func (q *Queue) Len() int {
 // Due implements [schedule.Owner].
 func (q *Queue) Due(clock.Reading) { q.running.Go(func() { q.flush(q.ctx, false) }) }
 
-// Close sends all releases once more, and returns when that is done: all of a place in one pipeline,
-// since the time of one request is all that a client's Close has for them. The schedule must have
-// stopped, and Add must not be called any more.
+// Close sends all releases once more, and returns when that is done: those for each place in one
+// pipeline, since a client's Close has only the time of one request for them. The schedule must
+// have stopped, and Add must not be called any more.
 func (q *Queue) Close() {
 	q.running.Wait()
 	q.flush(context.Background(), true)
 }
 
-// flush sends the releases that are due, or all of them. Those for one node go apart from those for
-// another: no node waits for an answer of another one.
+// flush sends the releases that are due, or all of them. It sends to all nodes at the same time:
+// none waits for an answer of another.
 func (q *Queue) flush(ctx context.Context, all bool) {
 	var places sync.WaitGroup
 	for at, list := range q.byPlace(q.take(all)) {
@@ -220,7 +220,7 @@ type place struct {
 	addr string // in the cluster; "" if that is not known, and where there is no cluster
 }
 
-// byPlace returns the releases by where they go.
+// byPlace groups the releases by where they go.
 func (q *Queue) byPlace(list []*release) map[place][]*release {
 	places := make(map[place][]*release)
 	for _, r := range list {
@@ -233,11 +233,11 @@ func (q *Queue) byPlace(list []*release) map[place][]*release {
 	return places
 }
 
-// flushPlace sends the releases of one place, so many in a batch, over the connection to its node.
-// Those that it has to look at again are queued for a while later, however many are added until then:
-// the request that is to be undone takes that while to arrive. It grows while the node takes requests
-// and is late with all answers: the releases of many clients could keep it from catching up. It is
-// longest before the third look, which finds a request that the network held back for long.
+// flushPlace sends the releases of one place to its node, in batches of that size. Those that need
+// another look are queued for a pause later, no matter how many are added until then: the request
+// to be undone may take that long to arrive. The pause grows while the node takes requests and is
+// late with all answers: the releases of many clients could keep it from catching up. It is longest
+// before the third look, which finds a request that the network held back for long.
 func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []*release, size int) {
 	var again, rest []*release
 	silent, late := false, false
@@ -277,8 +277,8 @@ func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []*release,
 	q.schedule.Advance(&q.entry, next)
 }
 
-// send sends one batch. It returns the releases that have to be looked at again, whether none of them
-// was answered, and whether that was for want of time.
+// send sends one batch. It returns the releases that need another look, whether the node answered
+// none of the batch, and whether that was because time ran out.
 func (q *Queue) send(ctx context.Context, node conn.Conn, batch []*release) (again []*release, silent, late bool) {
 	calls := make([]conn.Call, len(batch))
 	for i, r := range batch {
@@ -301,7 +301,7 @@ func (q *Queue) send(ctx context.Context, node conn.Conn, batch []*release) (aga
 	return again, answered == 0, answered == 0 && ctx.Err() != nil
 }
 
-// end tells that the release is not sent any more.
+// end calls done, if there is one: the release is not sent any more.
 func (r *release) end() {
 	if r.done != nil {
 		r.done()
@@ -310,10 +310,10 @@ func (r *release) end() {
 
 // settle notes a node's answer, and reports whether it was the last one needed.
 //
-// It is tempting to be done when the owner was inside. But a copy of the request that is to be
-// undone may arrive after this release. And it is tempting to give up at an error that a resend
-// would not mend, such as that of a full disk: then a ticket stays in line, and in its turn it
-// keeps the others waiting.
+// It is tempting to be done when the owner was inside. But a copy of the request to be undone may
+// arrive after this release. It is also tempting to give up at an error that a resend would not
+// fix, such as a full disk. But then a ticket stays in line, and when its turn comes, it keeps the
+// others waiting.
 func (r *release) settle(result conn.Result) (done bool) {
 	switch {
 	case result.Err != nil:

@@ -22,7 +22,7 @@ import (
 
 // Options say how to connect.
 type Options struct {
-	TLS     *tls.Config   // in place of what the URL says; nil for that
+	TLS     *tls.Config   // overrides that of the URL; nil to use the URL's
 	Timeout time.Duration // of a request
 }
 
@@ -61,14 +61,14 @@ func Node(number int, url string, o Options) (*quorum.Lazy, error) {
 		if err != nil {
 			return nil, err
 		}
-		if at := c.Target(); at.Cluster { // which redis:// does not tell, and a hosted server can be
+		if at := c.Target(); at.Cluster { // redis:// does not say so, and a hosted server can be one
 			return nil, fault.Join(fault.Invalid("a node of the quorum is the cluster %s: a node is one server", at.Addr), c.Close())
 		}
 		return c, nil
 	}), nil
 }
 
-// Most returns when so many of the nodes are connected, or cannot be.
+// Most waits until a majority of the nodes is connected, or returns an error once that cannot be.
 func Most(ctx context.Context, nodes []*quorum.Lazy, majority int) error {
 	type outcome struct {
 		node int
@@ -122,9 +122,9 @@ func (o Options) parse(url string) (dial rueidis.ClientOption, cluster bool, err
 	if dial.Dialer.Timeout == 0 {
 		dial.Dialer.Timeout = o.Timeout
 	}
-	// By these rueidis finds an idle connection dead, after twice the one and the other: a
-	// subscription, above all. Checks of more than one a second would be needless traffic from
-	// clients that only wait.
+	// With these, rueidis finds an idle connection dead, above all a subscription, after twice
+	// KeepAlive plus ConnWriteTimeout. More than one check per second would be needless traffic
+	// from clients that only wait.
 	dial.Dialer.KeepAlive = min(max(o.Timeout/2, time.Second), 3*time.Second)
 	if dial.ConnWriteTimeout == 0 {
 		dial.ConnWriteTimeout = min(max(o.Timeout, time.Second), 6*time.Second)
@@ -132,7 +132,7 @@ func (o Options) parse(url string) (dial rueidis.ClientOption, cluster bool, err
 	return dial, cluster, nil
 }
 
-// connect dials, and returns when that is done or ctx is; rueidis itself knows no context there.
+// connect dials, and returns when that is done or ctx is; rueidis itself takes no context there.
 func connect(ctx context.Context, dial rueidis.ClientOption) (conn.Conn, error) {
 	type outcome struct {
 		conn *redlatchrueidis.Conn
@@ -149,7 +149,7 @@ func connect(ctx context.Context, dial rueidis.ClientOption) (conn.Conn, error) 
 		switch {
 		case o.err == nil:
 			return o.conn, nil
-		case ctx.Err() != nil: // it ended the dial, whose own error does not tell
+		case ctx.Err() != nil: // ctx ended the dial, whose own error does not say so
 			return nil, s.named(fmt.Errorf("redlatch: connect to Redis: %w: %w", unanswered(ctx.Err()), o.err), dial)
 		}
 		return nil, s.named(dialError(o.err, dial.TLSConfig != nil), dial)
@@ -173,8 +173,8 @@ func unanswered(err error) error {
 	return err
 }
 
-// dialError is err, which names the server, with what it means. A server that speaks no TLS does not
-// answer a client that does: only its silence tells.
+// dialError returns err, which names the server, with what it means. A server that speaks no TLS
+// does not answer a client that does: its silence is the only sign.
 func dialError(err error, secure bool) error {
 	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
 		return fmt.Errorf("redlatch: connect to Redis: %w", err)

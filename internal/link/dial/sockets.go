@@ -12,15 +12,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// sockets are the connections of a client of rueidis that is being made. rueidis knows no context
-// there, and waits for a server that says nothing until its timeout. When its sockets are closed, it
+// sockets are the connections of a rueidis client that is being made. rueidis takes no context
+// there, and waits for a silent server until its own timeout. When its sockets are closed, it
 // returns at once.
 type sockets struct {
 	mu   sync.Mutex // guards what is below
 	last string     // the address that was dialed last
 	open []net.Conn
-	made bool // the client is made, and they are its own
-	over bool // it is not wanted any more
+	made bool // the client is made, and owns the sockets
+	over bool // the client is not wanted any more
 }
 
 // under returns options with which a client opens its sockets through s, and dials until ctx is done.
@@ -48,15 +48,15 @@ func (s *sockets) under(ctx context.Context, o rueidis.ClientOption) rueidis.Cli
 	return o
 }
 
-// dials notes what is dialed.
+// dials notes the address that is dialed.
 func (s *sockets) dials(addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = addr
 }
 
-// named adds to an error the address that was dialed last, if sentinels told it: that of the master, as a
-// rule, or of another sentinel.
+// named adds to an error the address that was dialed last, if it came from Sentinel: usually that
+// of the master, otherwise of another sentinel.
 func (s *sockets) named(err error, o rueidis.ClientOption) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func byDefault(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (
 	return d.DialContext(ctx, "tcp", addr)
 }
 
-// add notes a socket. One that comes when the client is not wanted any more is closed.
+// add notes a socket. It closes the socket if the client is not wanted any more.
 func (s *sockets) add(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

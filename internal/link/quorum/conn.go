@@ -18,7 +18,7 @@ import (
 var _ conn.Conn = (*Conn)(nil)
 
 // Conn is a [conn.Conn] over the nodes of a quorum. It sends a call to all of them and returns when
-// a majority has settled it, while the slower ones still answer; each of them gets a limited time.
+// a majority has settled it, while slower nodes may still answer, each within a time limit.
 type Conn struct {
 	nodes     []conn.Conn
 	addresses []string
@@ -27,7 +27,7 @@ type Conn struct {
 	couriers  []courier
 }
 
-// New is the connection to these nodes, each of which has that long for an answer.
+// New returns a connection to these nodes, each of which has that long to answer.
 func New(nodes []conn.Conn, timeout time.Duration) *Conn {
 	q := &Conn{nodes: nodes, timeout: timeout, couriers: make([]courier, len(nodes))}
 	for i, node := range nodes {
@@ -38,19 +38,19 @@ func New(nodes []conn.Conn, timeout time.Duration) *Conn {
 	return q
 }
 
-// Nodes is the connection to each node.
+// Nodes returns the connection to each node.
 func (q *Conn) Nodes() []conn.Conn { return q.nodes }
 
-// Timeout is how long each node has for an answer.
+// Timeout returns how long each node has to answer.
 func (q *Conn) Timeout() time.Duration { return q.timeout }
 
-// Majority is how many nodes make one.
+// Majority returns how many nodes are a majority.
 func (q *Conn) Majority() int { return len(q.nodes)/2 + 1 }
 
-// Send sends the calls to every node at once. It calls heard with the answer of each, in the order
-// in which they come, on goroutines that Close waits for: several at a time, and heard must not
-// block. The requests outlive ctx: they are sent also if the caller stops listening early. The
-// caller changes neither the calls nor what is in them.
+// Send sends the calls to every node at once. It calls heard with each answer as it comes, on
+// goroutines that Close waits for. These may call heard at the same time, and heard must not block.
+// The requests outlive ctx: they are sent even if the caller stops listening early. The caller must
+// not change the calls or what is in them.
 func (q *Conn) Send(ctx context.Context, heard func(Answer), calls ...conn.Call) {
 	e := &errand{ctx: batch.WithLimit(context.WithoutCancel(ctx), q.timeout), calls: calls, heard: heard}
 	e.left.Store(int32(len(q.nodes)))
@@ -59,14 +59,14 @@ func (q *Conn) Send(ctx context.Context, heard func(Answer), calls ...conn.Call)
 	}
 }
 
-// Each is Send that returns the channel of the answers, one from each node.
+// Each is Send, and returns a channel that gets one answer from each node.
 func (q *Conn) Each(ctx context.Context, calls ...conn.Call) <-chan Answer {
 	answers := make(chan Answer, len(q.nodes))
 	q.Send(ctx, func(a Answer) { answers <- a }, calls...)
 	return answers
 }
 
-// Go runs f, and Close waits for it; so it must not outlast a node's time by much.
+// Go runs f on a goroutine that Close waits for, so f must not outlast a node's timeout by much.
 func (q *Conn) Go(f func()) { q.flights.Go(f) }
 
 // Eval implements [conn.Conn].
@@ -74,13 +74,13 @@ func (q *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return q.EvalHearing(ctx, nil, calls...)
 }
 
-// EvalHearing is Eval. It calls heard with the answer of each node, as Send does, also after it
+// EvalHearing is Eval. It calls heard with the answer of each node, as Send does, even after it has
 // returned.
 func (q *Conn) EvalHearing(ctx context.Context, heard func(Answer), calls ...conn.Call) []conn.Result {
 	if len(calls) == 0 {
 		return nil
 	}
-	calls = slices.Clone(calls) // the caller's, and the requests go on when the caller does
+	calls = slices.Clone(calls) // the slice is the caller's, and the requests may outlive this call
 	p := q.newPolls(len(calls))
 	q.Send(ctx, func(a Answer) {
 		p.add(a)
@@ -96,7 +96,7 @@ func (q *Conn) EvalHearing(ctx context.Context, heard func(Answer), calls ...con
 	}
 }
 
-// newPolls returns the polls of so many calls, which no node has answered.
+// newPolls returns the polls of that many calls, which no node has answered yet.
 func (q *Conn) newPolls(calls int) *polls {
 	p := &polls{addresses: q.addresses, settled: make(chan struct{}, 1), each: make([]poll, calls), left: len(q.nodes)}
 	for i := range p.each {
@@ -108,8 +108,8 @@ func (q *Conn) newPolls(calls int) *polls {
 	return p
 }
 
-// EvalMissing is Eval. Where a majority said yes to a call, it also tells of each node that said
-// no, sooner or later; on a goroutine that Close waits for.
+// EvalMissing is Eval. If a majority said yes to a call, it also calls missing, sooner or later,
+// for each node that said no, on a goroutine that Close waits for.
 func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int), calls ...conn.Call) []conn.Result {
 	var mu sync.Mutex // guards all
 	var all []Answer
@@ -124,7 +124,7 @@ func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int), ca
 	}, calls...)
 }
 
-// tellMissing calls missing for the nodes of which EvalMissing tells, if there are any.
+// tellMissing calls missing for the nodes that EvalMissing reports, if there are any.
 func (q *Conn) tellMissing(all []Answer, missing func(node, call int)) {
 	type place struct{ node, call int }
 	var places []place
@@ -150,7 +150,7 @@ func (q *Conn) tellMissing(all []Answer, missing func(node, call int)) {
 	}
 }
 
-// Scan implements [conn.Conn]: every key of a majority of the nodes, and more.
+// Scan implements [conn.Conn]. It finds every key that a majority of the nodes has, and others.
 func (q *Conn) Scan(ctx context.Context, pattern string, each func(key string) error) error {
 	var failed []error
 	for _, node := range q.nodes {
@@ -180,8 +180,8 @@ func (q *Conn) Target() conn.Target { return conn.Target{Addr: strings.Join(q.ad
 // Wait returns when no request is under way.
 func (q *Conn) Wait() { q.flights.Wait() }
 
-// Close implements [conn.Conn]. It closes all nodes at once: a node that is slow to close keeps no
-// other open.
+// Close implements [conn.Conn]. It closes all nodes at once: a node that is slow to close does not
+// keep the others open.
 func (q *Conn) Close() error {
 	q.Wait()
 	failed := make([]error, len(q.nodes))

@@ -12,8 +12,8 @@ import (
 	"github.com/redlatch/redlatch/internal/link/batch"
 )
 
-// courier carries requests to one node, on goroutines that Close waits for. A request leaves with
-// all that goroutines which can run at that moment have for the node, in one pipeline and in their
+// courier carries requests to one node, on goroutines that Close waits for. A request goes out with
+// all requests that goroutines able to run at that moment have for the node, in one pipeline and in
 // order: the busier the program is, the fewer round trips they cost. No request waits for the
 // answer to another.
 type courier struct {
@@ -41,7 +41,7 @@ type errand struct {
 	left  atomic.Int32 // nodes that have not answered
 }
 
-// answered tells of the answer of a node.
+// answered calls heard with the answer of a node.
 func (e *errand) answered(node int, results []conn.Result) {
 	e.heard(Answer{node, results})
 	if e.left.Add(-1) == 0 {

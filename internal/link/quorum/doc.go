@@ -19,7 +19,7 @@
 //
 //	All nodes answered, and none ever voted: the quorum is new, and the rest takes no time.
 //
-// Programs are told of a node at rest as redlatch.NodeRests, and of one whose time has passed as
+// Programs see a node at rest as redlatch.NodeRests, and a node whose rest has ended as
 // redlatch.NodeRested.
 //
 // [Epochs] takes the nodes through these states, whenever an acquisition meets a node without a
@@ -29,14 +29,14 @@
 //
 // The right to vote belongs to one run of the server process, and is kept in Redis. A process that
 // finds the right of another run, or none, does not know what it has forgotten. If it voted at once
-// it could let a second owner in: one node is enough to turn a majority that another owner has into
-// one that a new owner has. After the rest, everything that it forgot has ended: leases have
-// expired, and acquisitions that counted on its vote have come to an end.
+// it could let a second owner in: one node is enough to turn one owner's majority into a new
+// owner's. After the rest, everything that it forgot has ended: leases have expired, and
+// acquisitions that counted on its vote have ended, too.
 //
-// # Why the others are asked after it, and not before
+// # Why the others are asked after the rest, and not before
 //
-// The node may have voted for an acquisition that goes on. Let A, B and C be the nodes, all of
-// which know 7 as the last number of a lock:
+// The node may have voted for an acquisition that is still under way. Let A, B and C be the nodes,
+// all of which know 7 as the last number of a lock:
 //
 //   - B lets X in with number 8, and restarts with its data from before. X's request to A is still
 //     on its way.
@@ -46,21 +46,20 @@
 //     heard of X. A majority gave 8, so that is the token of Y, too.
 //
 // When the rest ends, the acquisition of X has ended, too: either A knows 8, and says so, or X
-// never got a token. spec/quorum.pml has both rules, and finds such a run if one of them is left
-// out.
+// never got a token. spec/quorum.pml has both rules, and finds such a run if either is left out.
 //
-// # Why nodes of a new quorum need none
+// # Why nodes of a new quorum need no rest
 //
 // None of them ever voted, so none has anything to forget. All of them must have answered, since
-// one that did not may know better. And the rest of all must have begun before the first
-// gets the right, so that a node that claims afterwards never to have voted has lost its data. A
-// node with a rest of zero counts as new, even for a client that comes when others vote already.
+// a silent node may know better. And all must have begun their rest before the first gets the
+// right, so that a node that later claims never to have voted must have lost its data. A node with
+// a rest of zero counts as new, even to a client that comes when others vote already.
 //
 // # If too many forgot
 //
 // If fewer than a majority of the other nodes vote, more was lost than a quorum can tolerate, and
-// the largest token may be known to none of them. Then all nodes must answer, and their clocks
-// count as numbers: that of a new name is not below the clock of the node that gave it.
+// perhaps none of them knows the largest token. Then all nodes must answer, and their clocks count
+// as numbers: the number of a new name is not below the clock of the node that gave it.
 //
 //	conn.go       a call to all nodes, its answer, and how many are a majority
 //	courier.go    the way to one node

@@ -10,7 +10,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// Epochs gives nodes their right to vote. The page of this package says when, and why not earlier.
+// Epochs gives nodes their right to vote. The package comment says when, and why not earlier.
 type Epochs struct {
 	conn *Conn
 	turn turn
@@ -25,13 +25,13 @@ type Right struct {
 	Bound time.Duration // the longest time for which the caller knows a vote to bind a node: TTL and lock.Lock.Extra
 }
 
-// Restore gives every node the right to vote that may have it, and begins the rest of those
-// that must wait. If the whole quorum is new, it does the same for the others. It returns when that
-// is done, or was tried, or when ctx is done. What failed is left to the next call. It is
-// called for an acquisition that met such a node (acquire/quorum.go), for a late vote (late.go there),
-// and for the votes of a lease (lease/votes.go).
+// Restore gives the right to vote to every node that may have it, and begins the rest of those that
+// must wait. If the whole quorum is new, it does the same for the other rights. It returns when
+// that is done or was tried, or when ctx is done. What failed is left to the next call. It is
+// called for an acquisition that met a node without a vote (acquire/quorum.go), for a late vote
+// (late.go there), and for the votes of a lease (lease/votes.go).
 //
-// Calls at the same time do not ask the nodes twice: one works for all.
+// Concurrent calls do not ask the nodes twice: one of them works for all.
 func (e *Epochs) Restore(ctx context.Context, right Right, others ...Right) {
 	if !e.turn.enter(ctx) {
 		return
@@ -91,13 +91,13 @@ func (r Right) boundBy(nodes []epoch) time.Duration {
 	return bound
 }
 
-// finish asks all nodes what they know, and gives the right to those that had served their
-// rest before that, or to all of a new quorum. It is tempting to give it to a node whose
-// rest ended while the nodes were asked. But then the others may have answered before its end.
+// finish asks all nodes what they know, and gives the right to those whose rest had ended before
+// that, or to all of a new quorum. It is tempting to give it also to a node whose rest ended while
+// the nodes were asked. But then the others may have answered before that rest ended.
 //
 // A node that was silent when the rest began may know of a longer bound than the others did.
-// So the rest is measured again, by what a majority of the others knows now: each lease is at
-// one of them at least, or was at none but nodes that forgot it.
+// So the rest is checked again, against what a majority of the others knows now: each lease is
+// known to at least one of them, or was only at nodes that forgot it.
 func (e *Epochs) finish(ctx context.Context, right Right, before []epoch, isNew bool) {
 	nodes := e.look(ctx, right.Key)
 	bound := right.boundBy(nodes)
@@ -129,7 +129,7 @@ func (e *Epochs) look(ctx context.Context, key string) []epoch {
 	return nodes
 }
 
-// send changes the right of one node, beside those of the others. If that fails, the next Restore
+// send changes the right of one node, concurrently with the others. If that fails, the next Restore
 // tries it again.
 func (e *Epochs) send(ctx context.Context, all *sync.WaitGroup, node int, call conn.Call) {
 	all.Go(func() {
@@ -168,10 +168,10 @@ func number(nodes []epoch, state func(epoch) bool) (n int) {
 	return n
 }
 
-// floor returns the number from which a node may count on, and whether enough is known for that. A
-// majority of the other nodes knows every token, if all of it votes. Without such a majority, more
-// has been forgotten than a quorum stands. Then all the others must have answered, and the clocks
-// count as numbers, too.
+// floor returns the number from which a node may go on counting, and whether enough is known for
+// that. If a majority of the other nodes votes, it knows every token. Otherwise, more was forgotten
+// than a quorum can tolerate. Then all the others must have answered, and the clocks count as
+// numbers, too.
 func floor(nodes []epoch, node int) (high int64, ok bool) {
 	others := len(nodes) - 1
 	voters, answers, clock := 0, 0, int64(0)

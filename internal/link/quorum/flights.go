@@ -3,7 +3,7 @@ package quorum
 import "sync"
 
 // flights counts goroutines that Close waits for. Unlike those of a [sync.WaitGroup], they may begin
-// while a caller waits: what is under way in the background sends requests then, too.
+// while a caller waits: work in the background may still send requests then.
 type flights struct {
 	mu   sync.Mutex // guards what is below
 	n    int
@@ -19,7 +19,7 @@ func (f *flights) Go(run func()) {
 	}()
 }
 
-// begin counts a goroutine that is about to begin. It calls done at its end.
+// begin counts a goroutine that is about to begin. The goroutine calls done when it ends.
 func (f *flights) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,7 +35,7 @@ func (f *flights) done() {
 	}
 }
 
-// Wait returns when there is a moment without such a goroutine.
+// Wait returns once there is no such goroutine, if only for a moment.
 func (f *flights) Wait() {
 	f.mu.Lock()
 	if f.n > 0 && f.none == nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// Lazy is a connection to a node that may be down when it is made: it dials when it is used, and
-// again when that failed. Once it is up, the library below reconnects by itself.
+// Lazy is a connection to a node that may be down when the Lazy is made. It dials when it is used,
+// and again if that failed. Once it is up, the client library reconnects by itself.
 type Lazy struct {
 	addr    string
 	dial    func(context.Context) (conn.Conn, error)
 	timeout time.Duration
-	life    context.Context // of what dials; Close ends it
+	life    context.Context // of dials; Close ends it
 	end     context.CancelFunc
 
 	mu      sync.Mutex // guards what is below
 	up      conn.Conn  // nil until the first dial that worked
 	dialing chan struct{}
 	failed  error     // of the last dial
-	again   time.Time // not before
+	again   time.Time // no dial before this
 	closed  bool
 }
 
@@ -33,14 +33,14 @@ var (
 	errClosed = errors.New("connection closed")
 )
 
-// NewLazy is the connection that dial makes, within that time. Nothing is dialed yet. Close
-// ends the context of dial, and waits until that returns.
+// NewLazy returns a Lazy that connects with dial, within that time. It dials nothing yet. Close
+// ends the context of dial, and waits until dial returns.
 func NewLazy(addr string, timeout time.Duration, dial func(context.Context) (conn.Conn, error)) *Lazy {
 	life, end := context.WithCancel(context.Background())
 	return &Lazy{addr: addr, dial: dial, timeout: timeout, life: life, end: end}
 }
 
-// Dial returns the connection, which it makes if there is none.
+// Dial returns the connection, and makes it if there is none.
 func (l *Lazy) Dial(ctx context.Context) (conn.Conn, error) {
 	for {
 		l.mu.Lock()
@@ -50,7 +50,7 @@ func (l *Lazy) Dial(ctx context.Context) (conn.Conn, error) {
 			return nil, errClosed
 		case l.up != nil:
 			up := l.up
-			l.mu.Unlock() // not deferred, which in a loop is allocated
+			l.mu.Unlock() // not deferred: a defer in a loop allocates
 			return up, nil
 		case l.dialing == nil && l.failed != nil && time.Now().Before(l.again):
 			defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *Lazy) Dial(ctx context.Context) (conn.Conn, error) {
 	}
 }
 
-// connect dials for all callers that wait for the connection. It is tempting to dial under the
+// connect dials for all callers that wait for the connection. It is tempting to dial with the
 // context of the caller that came first. But when that is done, others may still wait.
 func (l *Lazy) connect() {
 	ctx, cancel := context.WithTimeout(l.life, l.timeout)

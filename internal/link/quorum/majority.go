@@ -10,8 +10,8 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// polls is how the nodes answered a batch of calls, of which the caller waits for the verdicts. The votes
-// of an acquisition are counted in engine/ballot/tally.go.
+// polls has the answers of the nodes to a batch of calls, for a caller that waits for the verdicts.
+// The votes of an acquisition are counted in engine/ballot/tally.go.
 type polls struct {
 	addresses []string
 	settled   chan struct{} // has room for one: nothing is left to wait for
@@ -44,7 +44,7 @@ func (p *polls) add(a Answer) {
 	}
 }
 
-// results returns the verdicts. err is that of the caller's context, if that was over first.
+// results returns the verdicts. err is the error of the caller's context if that ended first.
 func (p *polls) results(err error) []conn.Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *polls) results(err error) []conn.Result {
 	return results
 }
 
-// poll is how the nodes answered one call.
+// poll has the answers of the nodes to one call.
 type poll struct {
 	size, majority int
 	nodes          []int // that answered, in this order
@@ -71,9 +71,9 @@ func (p *poll) add(node int, r conn.Result) {
 	p.nodes, p.results = append(p.nodes, node), append(p.results, r)
 }
 
-// verdict is what a majority answered, if there is such a thing. To a script that answers a number,
-// yes is a positive one, whatever it counts; and no is an answer as soon as yes cannot be one any
-// more.
+// verdict returns what a majority answered, if a majority agrees. If a script answers with a
+// number, a positive one means yes, whatever it counts. No is the verdict as soon as a majority can
+// no longer say yes.
 func (p *poll) verdict() (conn.Result, bool) {
 	var ayes, noes int
 	for i, r := range p.results {
@@ -105,7 +105,7 @@ func no(r conn.Result) bool {
 	return r.Err == nil && r.Reply.Int <= 0 && r.Reply.Text == "" && r.Reply.List == nil && !r.Reply.Nil
 }
 
-// equal reports whether two nodes said the same, also in refusing.
+// equal reports whether two nodes said the same, or refused with the same error code.
 func equal(a, b conn.Result) bool {
 	if a.Err == nil && b.Err == nil {
 		return sameReply(a.Reply, b.Reply)
@@ -119,8 +119,8 @@ func sameReply(a, b conn.Reply) bool {
 		slices.EqualFunc(a.List, b.List, sameReply)
 }
 
-// undecided is the error of a call that no majority settled. It tells of each node, by its address,
-// what it said. err is that of the caller's context, if that was over before all nodes had
+// undecided returns the error of a call that no majority settled. It says what each node, by its
+// address, answered. err is the error of the caller's context if that ended before all nodes had
 // answered.
 func (p *poll) undecided(addresses []string, err error) error {
 	said := make([]string, len(addresses))
@@ -138,7 +138,7 @@ func (p *poll) undecided(addresses []string, err error) error {
 	return fmt.Errorf("no majority of the %d nodes said the same: %s", p.size, all)
 }
 
-// told is what a node said, in the words of an error.
+// told returns what a node said, as a part of an error text.
 func told(r conn.Result) string {
 	switch {
 	case r.Err != nil:

@@ -12,17 +12,17 @@ import (
 // retry is the time between two attempts to subscribe to a node.
 const retry = 500 * time.Millisecond
 
-// errDeaf is the end of a subscription that too few nodes are left of.
+// errDeaf is why a subscription ended: too few of its nodes were left.
 var errDeaf = errors.New("no majority of the nodes is heard any more")
 
 // Subscribe implements [conn.Conn]. A quorum is heard while a majority of its nodes is: a release
-// that took place did so at a majority, and so at one node at least that is heard. With fewer, all
-// that is published may be missed, and a client that counts on hearing it would wait in vain; with
-// more, nothing is gained.
+// takes effect at a majority, and so at one or more nodes that are heard. With fewer, every message
+// may be missed, and a client that counts on hearing it would wait in vain. With more, nothing is
+// gained.
 //
-// So it calls up when a majority is heard for the first time. It ends when, after that, a majority
-// is not heard any more, also at the nodes that still are; the caller then subscribes anew. A node
-// whose subscription fails while enough others are heard, or before they are, is tried again.
+// So Subscribe calls up when a majority is first heard. When, after that, a majority is no longer
+// heard, it ends, also at the nodes that still are, and the caller subscribes again. If the
+// subscription to a node fails at any other time, that node is tried again.
 func (q *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -35,7 +35,7 @@ func (q *Conn) Subscribe(ctx context.Context, channel string, up func(), message
 	return context.Cause(ctx)
 }
 
-// earshot is the nodes that are heard on one channel. Its caller is called by one node at a time.
+// earshot is the nodes that are heard on one channel. One node at a time calls up or message.
 type earshot struct {
 	majority int
 	up       func()
@@ -58,8 +58,8 @@ func (e *earshot) follow(ctx context.Context, node conn.Conn, channel string) {
 	}
 }
 
-// listen listens to one node once. What the node still calls when that has ended is not heard. Why
-// it ended does not matter: the node is tried again, and a waiter does not depend on what it hears.
+// listen listens to one node once. Calls that come after it has ended are ignored. Why it ended
+// does not matter: the node is tried again, and a waiter does not depend on what it hears.
 func (e *earshot) listen(ctx context.Context, node conn.Conn, channel string) {
 	up, over := false, false // guarded by e.mu
 	_ = node.Subscribe(ctx, channel, func() {

@@ -7,15 +7,15 @@
 //	a sharded one that is not needed for a while, or all when the client is closed --> ended
 //
 // A client has one plain subscription, which starts with the first attempt that has to wait. In a
-// cluster, from Redis 7.0 on, it has another one for each name that it has waited for, as long as
-// it waits for the name or holds it, and a while longer: a sharded channel is in the slot of the
-// name, while a plain message would go to all nodes. Those of one node share a connection, if the
-// adapter can do that: internal/driver/trunk has the order of its requests.
+// cluster, from Redis 7.0 on, it has another one for each name that it has waited for, for as long
+// as it waits for the name or holds it, and a while longer: a sharded channel is in the slot of the
+// name, while a plain message would go to all nodes. The sharded ones of a node share a connection
+// if the adapter can do that: internal/driver/trunk orders their requests.
 //
-// Nothing depends on a subscription but speed. Waiters ask Redis more often while it is not
-// connected. A connection that falls silent counts as connected until the adapter finds it dead, in
-// 15 s at most (conn.Conn): internal/link/dial sets the pings of rueidis, redlatchgoredis/subscribe.go
-// sends its own.
+// Only speed depends on a subscription. Waiters ask Redis more often while it is not connected. A
+// connection that falls silent counts as connected until the adapter finds it dead, within 15 s
+// (conn.Conn): internal/link/dial sets the pings of rueidis, redlatchgoredis/subscribe.go sends its
+// own.
 package subscribe
 
 import (
@@ -30,14 +30,14 @@ import (
 	"github.com/redlatch/redlatch/internal/base/schedule"
 )
 
-// How many names have a subscription each; more names share the plain one.
+// How many names have a subscription of their own; the others share the plain one.
 const (
-	maxSharded         = 64     // over a connection of its own each
-	maxShardedTogether = 16_384 // where those of one node share a connection
+	maxSharded         = 64     // each over its own connection
+	maxShardedTogether = 16_384 // if those of one node share a connection
 )
 
-// Handler is told what happens on subscriptions. Its functions are called while a lock of that
-// subscription is held, so they must not block.
+// Handler has callbacks for what happens on subscriptions. Its functions are called while a lock of
+// that subscription is held, so they must not block.
 type Handler struct {
 	Message func(text string)     // for each message
 	Changed func(s *Subscription) // when s was connected or lost: messages may have been missed
@@ -76,13 +76,13 @@ type Subscription struct {
 	sessions atomic.Uint32
 	unused   bool                          // the last look found it so; only the schedule's goroutine touches it
 	needed   clock.Reading                 // when a waiter last connected; guarded by the listener's mu
-	missed   atomic.Pointer[clock.Reading] // when a server last did not count it though it was up; nil if none did
+	missed   atomic.Pointer[clock.Reading] // when a server last did not count it though it was up; nil if never
 	settle   sync.Once
 	settled  chan struct{} // closed when it was connected for the first time, or cannot be
 }
 
-// New returns the subscriptions of a client whose own channel is address. It sends nothing. ctx
-// being done ends all of them.
+// New returns the subscriptions of a client whose own channel is address. It sends nothing. All of
+// them end when ctx is done.
 func New(
 	ctx context.Context, c conn.Conn, address string, timeout, idle time.Duration,
 	s *schedule.Schedule, now clock.Clock, h Handler,
@@ -135,14 +135,14 @@ func (l *Listener) Connect(ctx context.Context, key, channel string) {
 	s := l.need(key, channel)
 	l.connect(ctx, s)
 	if s.Sharded() && l.unknown.Load() {
-		l.Connect(ctx, key, channel) // by the plain one
+		l.Connect(ctx, key, channel) // over the plain one
 	}
 }
 
 // ConnectPlain is Connect for the client's own channel.
 func (l *Listener) ConnectPlain(ctx context.Context) { l.connect(ctx, l.plain) }
 
-// Start starts the client's own channel, and does not wait for it.
+// Start starts the subscription to the client's own channel, and does not wait for it.
 func (l *Listener) Start() { l.plain.start.Do(func() { l.running.Go(l.plain.run) }) }
 
 func (l *Listener) connect(ctx context.Context, s *Subscription) {
@@ -160,7 +160,7 @@ func (l *Listener) connect(ctx context.Context, s *Subscription) {
 	}
 }
 
-// need is For, for a name that gets a subscription of its own if it can.
+// need is For, but first gives the name a subscription of its own if possible.
 func (l *Listener) need(key, channel string) *Subscription {
 	if !l.Sharded() {
 		return l.plain
@@ -196,8 +196,8 @@ func (s *Subscription) Sharded() bool { return s.key != "" }
 // Connected reports whether a message would be heard now.
 func (s *Subscription) Connected() bool { return s.up.Load() }
 
-// Session returns a number that is another one after each time that the subscription was lost; 0 if
-// it is not connected.
+// Session returns a number that changes each time the subscription is lost and connected again; 0
+// if it is not connected.
 func (s *Subscription) Session() uint32 {
 	n := s.sessions.Load()
 	if !s.Connected() {
@@ -206,7 +206,7 @@ func (s *Subscription) Session() uint32 {
 	return n
 }
 
-// uncounted is for how long a server is taken not to count a subscription that it has not counted.
+// uncounted is how long a server that did not count a subscription is assumed not to count it.
 const uncounted = time.Minute
 
 // MarkUncounted notes that the server of the name does not count the subscription, if it is up:
@@ -224,8 +224,8 @@ func (s *Subscription) Counted() bool {
 	return missed == nil || s.listener.now().Since(*missed) > uncounted
 }
 
-// Due implements [schedule.Owner]. It ends a sharded subscription that two looks find unused. A waiter
-// that comes at this moment has the plain one.
+// Due implements [schedule.Owner]. It ends a sharded subscription that two looks in a row find
+// unused. A waiter that comes at this moment gets the plain one.
 func (s *Subscription) Due(clock.Reading) {
 	l := s.listener
 	was := s.unused
@@ -240,7 +240,7 @@ func (s *Subscription) Due(clock.Reading) {
 		l.schedule.Set(&s.entry, l.now().Time().Add(left), 0)
 		return
 	}
-	if !was { // a lease may begin in this moment, or be released: the next look tells
+	if !was { // a lease may begin or be released at this moment: the next look will tell
 		s.unused = true
 		l.schedule.Set(&s.entry, l.now().Time().Add(l.timeout), 0)
 		return
@@ -263,16 +263,16 @@ func (s *Subscription) run() {
 			s.settle.Do(func() { close(s.settled) })
 			return
 		}
-		if err != nil && !retry.Transient(err) { // the user may not: no waiter need wait for it
+		if err != nil && !retry.Transient(err) { // not permitted, say: no waiter need wait for it
 			s.settle.Do(func() { close(s.settled) })
 		}
-		retry.Sleep(s.ctx, retry.Pause(min(n, 4))) // or it would be late where a failover takes a second
+		retry.Sleep(s.ctx, retry.Pause(min(n, 4))) // else it would be late after a failover of a second
 	}
 }
 
-// listen subscribes, and returns when the subscription has ended. What a library calls later than
-// that is not heard: it would act for a client that may be closed by then. Why it ended matters
-// only if the server does not know the command: waiters find out by asking.
+// listen subscribes, and returns when the subscription has ended. Later calls of the library are
+// ignored: they would act for a client that may be closed by then. Why it ended matters only if the
+// server does not know the command: waiters find out by asking.
 func (s *Subscription) listen() error {
 	var mu sync.Mutex
 	over := false
@@ -300,6 +300,6 @@ func (s *Subscription) connected() {
 	s.sessions.Add(1) // before it is up: see Session
 	s.up.Store(true)
 	s.listener.handler.Changed(s) // messages may have been published before that
-	// Only now: a waiter that comes would else be polled for while the request for its place is under way.
+	// Only now: otherwise, a new waiter would be polled for while it is requesting its place.
 	s.settle.Do(func() { close(s.settled) })
 }

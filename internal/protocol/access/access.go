@@ -9,20 +9,19 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// outside is what clients send beside the scripts: to run them, to listen, to list names, to wait
-// for replicas, to find the nodes of a cluster or the master, and to begin and keep a connection;
-// and what doctor asks.
+// outside is the commands that are sent outside of scripts. Clients send them to run scripts,
+// listen, list names, wait for replicas, find the nodes of a cluster or the master, and begin and
+// keep a connection; doctor sends some, too.
 var outside = []string{
 	"eval", "evalsha", "subscribe", "unsubscribe", "scan", "info", "wait", "hello", "ping", "role",
 	// Not "cluster", which is also the right to take the cluster apart.
 	"cluster|slots", "cluster|shards", "cluster|nodes", "cluster|info", "cluster|myid",
 }
 
-// sharded is what clients of a cluster need beside it, from Redis 7.0 on, which first knows these
-// commands.
+// sharded is the commands that clients of a cluster also need from Redis 7.0 on, which added them.
 var sharded = []string{"spublish", "ssubscribe", "sunsubscribe"}
 
-// Scripted is the commands that scripts run, in the spelling of ACL rules.
+// Scripted returns the commands that scripts run, as ACL rules spell them.
 func Scripted(shards bool) []string {
 	return slices.DeleteFunc(script.Commands(), func(name string) bool { return !shards && slices.Contains(sharded, name) })
 }
@@ -30,7 +29,7 @@ func Scripted(shards bool) []string {
 // ForJournal reports whether a command is needed for the journal alone.
 func ForJournal(command string) bool { return strings.HasPrefix(command, "x") }
 
-// Commands is the commands that a user needs; of a cluster with sharded channels, if shards is set.
+// Commands returns the commands that a user needs; shards is for a cluster with sharded channels.
 func Commands(shards bool) []string {
 	all := append(slices.Clone(outside), Scripted(shards)...)
 	if shards {
@@ -40,18 +39,18 @@ func Commands(shards bool) []string {
 	return slices.Compact(all)
 }
 
-// Patterns is the patterns of the keys and channels under a prefix. Beside what begins with it
-// there is what has it in a hash tag.
+// Patterns returns the patterns of the keys and channels under a prefix: those that begin with it,
+// and those that have it in a hash tag.
 func Patterns(prefix string) []string {
 	if prefix == "" {
-		return []string{"*"} // after which Redis refuses another
+		return []string{"*"} // Redis refuses another pattern after it
 	}
-	prefix = keys.Escape(prefix) // else "team[ab]:" is the right to "teama:"
+	prefix = keys.Escape(prefix) // or "team[ab]:" would be the right to "teama:"
 	return []string{prefix + "*", "{" + prefix + "*"}
 }
 
-// Rules is the rules of ACL SETUSER for a user of redlatch with this prefix. It may do nothing
-// else.
+// Rules returns the rules of ACL SETUSER for a user of redlatch with this prefix. The user may do
+// nothing else.
 func Rules(prefix string, shards bool) []string {
 	return append([]string{"resetkeys", "resetchannels", "-@all"}, slices.Concat(rights(prefix, shards)...)...)
 }
@@ -68,10 +67,10 @@ func rights(prefix string, shards bool) [][]string {
 	return [][]string{commands, keys, channels}
 }
 
-// Lines returns commands that give the user of that name what it needs, beside what it may do
-// already. They are three, since Redis refuses the one about keys, or about channels, if the user
-// may use all of them. If name is "", it is one command that makes a user, for which the operator
-// puts in the password.
+// Lines returns commands that give the user of that name the rights it needs, besides those it has.
+// There are three, since Redis refuses the one for keys, or for channels, if the user may use all
+// of them already. If name is "", there is one command that creates a user; the operator fills in
+// the password.
 func Lines(name, prefix string, shards bool) (lines []string) {
 	if name == "" {
 		return []string{"ACL SETUSER redlatch on >PASSWORD " + strings.Join(Rules(prefix, shards), " ")}

@@ -50,11 +50,11 @@ func Parse(text string) (o rueidis.ClientOption, cluster bool, err error) {
 	return o, p.form == "cluster", nil
 }
 
-// parts is a URL in pieces. net/url itself takes no list of hosts.
+// parts is a URL in pieces. net/url itself accepts no list of hosts.
 type parts struct {
 	secure bool
 	form   string // "", "unix", "sentinel" or "cluster"
-	torn   bool   // what was meant for a user and a password may stand in path and query
+	torn   bool   // what was meant as user and password may be in path and query
 	user   *url.Userinfo
 	hosts  []string // host:port
 	path   []string
@@ -64,7 +64,7 @@ type parts struct {
 var errForm = errors.New("give redis://[user:password@]host:port[/db], rediss://..., unix:///path, " +
 	"redis+sentinel://host,host/master-name[/db] or redis+cluster://host,host")
 
-// errParts is of what a character that is not encoded may have torn apart.
+// errParts is for a URL that a character that is not encoded may have torn apart.
 var errParts = errors.New("a port must be a number up to 65535, and / ? # and % in a user or a password must be percent-encoded, " +
 	"as %2F %3F %23 and %25")
 
@@ -101,7 +101,7 @@ func split(text string) (p parts, err error) {
 	if p.query, err = url.ParseQuery(u.RawQuery); err != nil {
 		return p, errParts
 	}
-	for parameter := range strings.SplitSeq(u.RawQuery, "&") { // which must be found where a URL is printed
+	for parameter := range strings.SplitSeq(u.RawQuery, "&") { // names must be found in a printed URL
 		name, value, _ := strings.Cut(parameter, "=")
 		if strings.ContainsAny(name, "%+") || name == "sentinel_password" && strings.Contains(value, " ") {
 			return p, errors.New("the name of a parameter must be written as it is, and a blank in a password as %20")
@@ -112,7 +112,7 @@ func split(text string) (p parts, err error) {
 		p.path = []string{u.Path}
 		return p, nil
 	}
-	if p.form != "sentinel" && strings.Contains(u.Path, "@") { // it begins within a password
+	if p.form != "sentinel" && strings.Contains(u.Path, "@") { // the path begins within a password
 		return p, errParts
 	}
 	p.path = strings.Split(strings.Trim(u.Path, "/"), "/")
@@ -129,7 +129,7 @@ func split(text string) (p parts, err error) {
 	return p, nil
 }
 
-// withPort adds the port that is meant where none is given.
+// withPort adds the default port if none is given.
 func (p parts) withPort(host string) string {
 	if name, port, err := net.SplitHostPort(host); err == nil {
 		if name == "" {
@@ -202,13 +202,13 @@ func (p parts) place(o *rueidis.ClientOption) error {
 	return nil
 }
 
-// parameters fills in what stands after the question mark.
+// parameters fills in what comes after the question mark.
 func (p parts) parameters(o *rueidis.ClientOption) (err error) {
 	known := p.known()
 	for name, values := range p.query {
 		value := values[0]
 		switch {
-		case strings.Contains(name, "@"): // it begins within a password
+		case strings.Contains(name, "@"): // the name begins within a password
 			err = errParts
 		case !slices.Contains(known, name):
 			err = fmt.Errorf("%q is no parameter of such a URL, which may have %s", name, strings.Join(known, ", "))

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Match reports whether a name has a pattern: that of [path.Match], in which a slash is nothing
-// special here.
+// Match reports whether a name matches a pattern of [path.Match]. A slash is an ordinary character
+// here.
 func Match(pattern, name string) (bool, error) {
 	if strings.Contains(name, "/") && strings.ContainsAny(pattern, `/[\`) {
 		pattern = pieces().ReplaceAllStringFunc(pattern, flat)
@@ -16,11 +16,11 @@ func Match(pattern, name string) (bool, error) {
 	return path.Match(pattern, strings.ReplaceAll(name, "/", "\x00"))
 }
 
-// pieces is those of a pattern that can match a slash by its name.
+// pieces matches the parts of a pattern that can name a slash.
 var pieces = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)/|\\.|\[\^?(?:\\.|[^\\\]])+\]`) })
 
-// flat returns a piece with a NUL, which no name contains, for a slash. A set of which it is one, also
-// within a range, gets the NUL besides.
+// flat returns a piece with a NUL, which no name contains, in place of a slash. A set that names a
+// slash, even within a range, gets the NUL in addition.
 func flat(piece string) string {
 	if piece[0] != '[' {
 		return strings.Replace(piece, "/", "\x00", 1)
@@ -29,14 +29,14 @@ func flat(piece string) string {
 	if piece[1] == '^' {
 		begin = 2
 	}
-	if matches, err := path.Match(piece, "/"); err != nil || matches == (begin == 2) { // it is none of the set
+	if matches, err := path.Match(piece, "/"); err != nil || matches == (begin == 2) { // the set has no slash
 		return piece
 	}
 	return piece[:begin] + "\x00" + piece[begin:]
 }
 
-// Sieve is a pattern for SCAN, which matches by bytes, that lets through all that Match matches:
-// what is no plain text in it is let through whatever it is.
+// Sieve returns a pattern for SCAN, which matches by bytes. It matches all that Match matches, and
+// more: everything in pattern that is not plain text becomes a *.
 func Sieve(pattern string) string {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {

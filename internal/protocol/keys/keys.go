@@ -1,13 +1,13 @@
 // Package keys spells the Redis keys of a latch and refuses names that could not be spelled safely.
 //
-// The key of a latch is its prefix and its name, K. Beside K stand its siblings, which share K's
-// hash slot in a cluster:
+// The key of a latch, K, is its prefix and its name. K has siblings, which share its hash slot in a
+// cluster:
 //
 //	K without a hash tag    invoice:42      {invoice:42}:fence
 //	K with a hash tag       {order}:7       {order}:7:fence
 //
-// A sibling always has a hash tag and ends in one of the suffixes below, and a K of that shape is
-// refused, as is a K that is nothing but a hash tag; so no two latches share a key.
+// A sibling always has a hash tag and ends in one of the suffixes below. A K of that shape is
+// refused, and so is a K that is nothing but a hash tag. So no two latches share a key.
 package keys
 
 import (
@@ -31,7 +31,7 @@ const (
 	GrantsSuffix  = ":grants"
 	MarkSuffix    = ":mark"   // of package fenceredis, beside keys that are no latches
 	EpochSuffix   = ":epoch"  // of a kind on a node of a quorum
-	ForcedSuffix  = ":forced" // releases of a latch
+	ForcedSuffix  = ":forced" // forced releases of a latch
 	NotesSuffix   = ":notes"  // of a client
 	JournalSuffix = ":log"    // of what happened under a prefix
 
@@ -75,8 +75,8 @@ func (s Set) Queue() string { return s.key(2) }
 // Clients is the key that says until when each waiting client is believed alive.
 func (s Set) Clients() string { return s.key(3) }
 
-// List is the keys as the KEYS of a script, after them the siblings with these suffixes, and last
-// the epoch if there is one. The caller does not change the list.
+// List returns the KEYS of a script: these keys, then the siblings with these suffixes, and last
+// the epoch, if there is one. The caller must not change the list.
 func (s Set) List(suffixes ...string) []string {
 	if len(suffixes) == 0 && s.Epoch == "" && s.list != nil {
 		return s.list[:]
@@ -91,7 +91,7 @@ func (s Set) List(suffixes ...string) []string {
 	return list
 }
 
-// WithFence is the same keys with another fence, which must be in the same hash slot.
+// WithFence returns the same keys with another fence, which must be in the same hash slot.
 func (s Set) WithFence(fence string) (Set, error) {
 	if Tag(fence) != Tag(s.Queue()) {
 		return s, fmt.Errorf("it is not in the hash slot of %q: only what is between the braces counts there", s.State())
@@ -102,7 +102,7 @@ func (s Set) WithFence(fence string) (Set, error) {
 	return Set{list: &[4]string{s.State(), fence, s.Queue(), s.Clients()}, Epoch: s.Epoch}, nil
 }
 
-// Changes is the channel on which an election tells of its changes.
+// Changes is the channel on which an election publishes its changes.
 func (s Set) Changes() string { return Sibling(s.State(), ChangesSuffix) }
 
 // Grants is the sharded channel on which a client hears of its grants of this latch, in a cluster.
@@ -114,7 +114,7 @@ func Of(prefix, name string) (Set, error) {
 		return Set{}, errors.New("the name is empty")
 	}
 	text, size := spell("{", prefix, name, "}"), len(prefix)+len(name)
-	state := text[1 : 1+size] // not made by itself: names are spelled for each lock
+	state := text[1 : 1+size] // no allocation of its own: names are spelled for each lock
 	if err := Check(state); err != nil {
 		return Set{}, err
 	}
@@ -134,7 +134,7 @@ func Of(prefix, name string) (Set, error) {
 	return Set{list: &[4]string{state, text[:fence], text[fence:queue], text[queue:]}}, nil
 }
 
-// spell returns the fence, the queue and the clients of a latch, one behind the other.
+// spell returns the fence, the queue and the clients of a latch, one after the other.
 func spell(open, prefix, name, end string) string {
 	return open + prefix + name + end + FenceSuffix + open + prefix + name + end + QueueSuffix + open + prefix + name + end + ClientsSuffix
 }
@@ -168,7 +168,7 @@ func Check(key string) error {
 	return nil
 }
 
-// MaxText is the most bytes of an owner, an instance or a candidate's value.
+// MaxText is how long an owner, an instance or a candidate's value may be, in bytes.
 const MaxText = 256
 
 // Printable says why a text is not valid UTF-8 without control characters.
@@ -198,7 +198,7 @@ func IsSibling(key string) bool {
 	return tagged(key) && slices.ContainsFunc(suffixes, ends)
 }
 
-// StateOf is the key whose sibling with that suffix is key, if it is one.
+// StateOf returns the key that has key as its sibling with that suffix, if there is one.
 func StateOf(key, suffix string) (state string, ok bool) {
 	state, ok = strings.CutSuffix(key, suffix)
 	if !ok || !tagged(state) {
@@ -217,7 +217,7 @@ func tagged(key string) bool {
 	return open >= 0 && strings.IndexByte(key[open+1:], '}') > 0
 }
 
-// Tag is what Redis hashes of a key.
+// Tag returns the part of a key that Redis hashes.
 func Tag(key string) string {
 	if !tagged(key) {
 		return key

@@ -8,11 +8,11 @@ import (
 )
 
 // Lingers reports whether the client of a holder of the kind may keep the latch when its program is
-// done.
+// done with it.
 func (k *Kind) Lingers() bool { return k.asking != nil }
 
-// Ask is the call of ask.lua, which has the client that listens to the address told that its latch
-// is wanted; its reply is for [ParseKeeper]. again says that the caller asks until it is answered.
+// Ask is the call of ask.lua, which tells the client that listens to the address that its latch is
+// wanted; its reply is for [ParseKeeper]. again says that the caller asks until it has an answer.
 func (k *Kind) Ask(set keys.Set, owner, address string, again bool) conn.Call {
 	answer := "0"
 	if again {
@@ -21,12 +21,12 @@ func (k *Kind) Ask(set keys.Set, owner, address string, again bool) conn.Call {
 	return conn.Call{Script: k.asking.get(), Keys: k.keys(set), Args: []string{owner, address, answer}}
 }
 
-// Used is the call of used.lua, which answers those that ask for that time.
+// Used is the call of used.lua, which tells clients that ask in that time that the latch is in use.
 func (k *Kind) Used(set keys.Set, owner string, remember time.Duration) conn.Call {
 	return conn.Call{Script: k.used.get(), Keys: k.keys(set), Args: []string{owner, millis(remember)}}
 }
 
-// Keeper is what Redis says of the client that may only keep a latch.
+// Keeper is what Redis says about a client that may only be keeping a latch.
 type Keeper int64
 
 // The values are the replies of ask.lua.

@@ -9,14 +9,14 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
-// Ballot is what vote.lua is asked for.
+// Ballot has the arguments of vote.lua.
 type Ballot struct {
 	Owner    string
 	TTL      time.Duration
 	Param    string // for the kind
 	Bound    time.Duration
 	FenceTTL time.Duration
-	Again    bool   // leave first what an earlier vote gave
+	Again    bool   // first give up what an earlier vote gave
 	Ticket   string // "" to not wait
 	Address  string
 	LiveFor  time.Duration
@@ -45,7 +45,7 @@ type Vote struct {
 	Rank      int           // how many are before it in line
 	Refused   string        // as in [Standing]
 	Nonvoting bool          // it has no right to vote
-	Rest      time.Duration // until it may get it; 0 if it needs a client to get it
+	Rest      time.Duration // until it may get the right; 0 if a client needs to restore it
 }
 
 // ParseVote reads the reply of vote.lua.
@@ -73,12 +73,12 @@ func (k *Kind) Raise(set keys.Set, owner string, ttl time.Duration, token int64,
 	}}
 }
 
-// Counted returns how far a node of a quorum had counted that did not confirm a lease, if no other owner
-// has its place there; else 0. r is its reply to the call of Renew.
+// Counted returns how far a node of a quorum has counted, if it did not confirm a lease and no
+// other owner has the lease's place there; else 0. r is the node's reply to the call of Renew.
 func Counted(r conn.Reply) int64 { return max(-r.Int, 0) }
 
-// Mend is the call of mend.lua. The ballot says what for vote.lua; token and detail are what the
-// owner has, and counted is what [Counted] says of the node.
+// Mend is the call of mend.lua. The ballot is as for vote.lua; token and detail are those of the
+// owner, and counted is what [Counted] returned for the node.
 func (k *Kind) Mend(set keys.Set, b Ballot, token int64, detail string, counted int64) conn.Call {
 	return conn.Call{Script: k.mend.get(), Keys: k.keys(set), Args: []string{
 		seconds(b.FenceTTL), b.Owner, millis(b.TTL), b.Param, millis(b.Bound), strconv.FormatInt(token, 10), detail,
@@ -87,7 +87,7 @@ func (k *Kind) Mend(set keys.Set, b Ballot, token int64, detail string, counted 
 }
 
 // ParseMend reads whether the owner is inside, and otherwise whether the node has no right to vote
-// and needs a client to get it.
+// and a client needs to restore it.
 func ParseMend(r conn.Reply) (inside, nonvoting bool) {
 	if len(r.List) == 0 {
 		return false, false
@@ -96,8 +96,7 @@ func ParseMend(r conn.Reply) (inside, nonvoting bool) {
 	return verdict == 1, verdict == -2 && r.List[len(r.List)-1].Int == 0
 }
 
-// From returns the argument of a slot pool with the least slot to give. param must be one of a slot
-// pool.
+// From returns param, the argument of a slot pool, with this slot as the lowest one to give.
 func From(param string, slot int64) string {
 	field := strings.SplitN(param, ":", 4)
 	field[2] = strconv.FormatInt(slot, 10)
@@ -114,9 +113,9 @@ func Rest(key, process string, d time.Duration) conn.Call {
 }
 
 // Restore returns the call of epoch.lua that gives a process whose rest has ended the right to
-// vote. The node counts on from floor; bound is the longest time that others were bound for. A
-// rest that was shorter than it has to be goes on until it has lasted for so long. That of a
-// new quorum does not. The reply is for [ParseEpoch].
+// vote. The node goes on counting from floor; bound is the longest time that others were bound for.
+// If the rest so far was shorter than rest, it goes on until it has lasted that long, except in a
+// new quorum. The reply is for [ParseEpoch].
 func Restore(key, process string, rest time.Duration, floor int64, bound time.Duration) conn.Call {
 	return epochCall(key, "seat", process, rest, floor, bound)
 }
@@ -134,7 +133,7 @@ type Epoch struct {
 	Process string        // the server process
 	Bound   time.Duration // the longest time that its votes bound it for
 	High    int64         // the largest number it knows
-	Rest    time.Duration // that is left of it; negative if it has not begun
+	Rest    time.Duration // what is left of its rest; negative if that has not begun
 	Clock   int64         // in microseconds
 }
 

@@ -3,17 +3,17 @@ package script
 import "github.com/redlatch/redlatch/conn"
 
 // A bundle is one run of a script that stands for runs of an operation on several mutexes of one
-// server. It costs Redis, the network and the client less than they do: what is done for each run
-// of a script is done once.
+// server. It costs Redis, the network and the client less than those runs: the overhead of a run is
+// paid once.
 
-// bundle is how the calls of an operation go together.
+// bundle says how the calls of an operation are combined.
 type bundle struct {
 	script *lazy
-	keys   []int // those that it takes of each call
-	shared int   // how many arguments all have in common
-	args   []int // those that it takes of each call
+	keys   []int // indices of those that it takes from each call
+	shared int   // how many arguments at the beginning all have in common
+	args   []int // indices of those that it takes from each call
 	only   int   // how many arguments a call must have; 0 if that does not matter
-	ticket int   // the argument that must be "", with one more at most behind it; 0 if there is none
+	ticket int   // the argument that must be "", with at most one more after it; 0 if there is none
 }
 
 var bundles = map[*conn.Script]bundle{
@@ -28,7 +28,7 @@ func Bundles(call conn.Call) bool {
 	return ok && (b.only == 0 || len(call.Args) == b.only) && (b.ticket == 0 || call.Args[b.ticket] == "" && len(call.Args) <= b.ticket+2)
 }
 
-// Bundle is one call for several that [Bundles] and are of one script.
+// Bundle returns one call that stands for several of the same script, for which [Bundles] is true.
 func Bundle(calls []conn.Call) conn.Call {
 	b := bundles[calls[0].Script]
 	call := conn.Call{
@@ -48,8 +48,8 @@ func Bundle(calls []conn.Call) conn.Call {
 	return call
 }
 
-// Unbundle is the reply to each of n calls, as the operation itself would give it; an integer 0 if
-// the call has to be made by itself.
+// Unbundle returns the reply to each of n calls, as the operation itself would give it, or an
+// integer 0 if the call has to be made by itself.
 func Unbundle(r conn.Reply, n int) ([]conn.Reply, error) {
 	if len(r.List) != n {
 		return nil, unexpected(r)

@@ -12,20 +12,20 @@ import (
 // Leases reports whether an owner can be inside.
 func (k *Kind) Leases() bool { return k.adopt != nil }
 
-// Count is how a countdown stands.
+// Count is the state of a countdown.
 type Count struct {
 	There   bool   // there is a count; else it was never set, or is gone
-	Done    bool   // the request set the count, or an earlier copy of it
+	Done    bool   // the request, or an earlier copy of it, set the count
 	Again   bool   // the request set none, and can be sent again with the fence
-	Fence   int64  // of the name, in an answer of that sort
+	Fence   int64  // of the name, if Again is set
 	Left    int64  // the count
 	Of      int64  // what it was set to; not known of a round that has ended
 	Round   int64  // of the count
 	Refused string // as in [Standing]
 }
 
-// SetCount is the call of countdown_set.lua; its reply is for [ParseSetCount]. The count lasts so
-// long after it was set or counted down last. A fence of -1 sets nothing, and asks for it.
+// SetCount is the call of countdown_set.lua; its reply is for [ParseSetCount]. The count lasts that
+// long after it was last set or counted down. A fence of -1 only asks for the fence.
 func SetCount(set keys.Set, owner string, n int64, lasts, fenceTTL time.Duration, fence int64) conn.Call {
 	return conn.Call{Script: Countdown.set.get(), Keys: Countdown.keys(set), Args: []string{
 		seconds(fenceTTL), owner, strconv.FormatInt(n, 10), millis(lasts), strconv.FormatInt(fence, 10),
@@ -39,7 +39,7 @@ func CountDown(set keys.Set, owner, id string) conn.Call {
 }
 
 // WaitCount is the call of countdown_wait.lua; its reply is for [ParseCount]. The round is 0 if it
-// is not known, and the ticket "" to read the count alone.
+// is not known, and the ticket "" to only read the count.
 func WaitCount(set keys.Set, round int64, ticket, address string, liveFor time.Duration) conn.Call {
 	return conn.Call{Script: Countdown.wait.get(), Keys: Countdown.keys(set), Args: []string{
 		strconv.FormatInt(round, 10), ticket, address, millis(liveFor),

@@ -3,7 +3,7 @@
 //
 // # How a script is put together
 //
-// A script is several files, one after the other:
+// A script consists of several files, one after the other:
 //
 //	token.lua      time and tokens              (quorum_token.lua on a node of a quorum)
 //	zset.lua       what kinds on sorted sets share, if the kind is one
@@ -16,27 +16,27 @@
 // A new kind is one more file that answers the questions, and one more variable here;
 // docs/development.md lists what else it needs.
 //
-// Lua makes every function anew on each run, so code that the common case does not need stands behind
-// the point where that case returns. Such a file has a line "-- cold", sometimes as its first. The
-// script is first what stands above that line in each of the files, then what stands
-// below it in each of them:
+// Lua creates every function again on each run, so code that the common case does not need comes
+// after the point where that case returns. Such a file has a line "-- cold", sometimes as its
+// first. The script is first what is above that line in each of the files, then what is below it in
+// each of them:
 //
 //	token  mutex          | tickets  line         above "-- cold": SET NX PX, the token, return
 //	acquire               |
 //	----------------------+---------------------
 //	token  mutex  tickets   line  acquire         below it: everything else
 //
-// So code of an operation that stands above its line may use what stands above that line in the
-// other files, and nothing else. An operation without the line ends with the part above. Comments
-// and indentation are left out. To read a script as Redis gets it:
+// So the code of an operation above its line may use only what is above that line in the other
+// files. An operation without the line ends with the part above. Comments and indentation are left
+// out. To read a script as Redis gets it:
 //
 //	go run ./internal/protocol/script/print mutex acquire
 //
 // The scripts that acquire and release a mutex, and vote for it, begin with mutex_acquire.lua,
-// mutex_release.lua and mutex_vote.lua, which do the common case without any function. acquire.lua asks whether that was tried: for the
-// other kinds untried.lua says that it was not.
+// mutex_release.lua and mutex_vote.lua, which handle the common case without any function.
+// acquire.lua asks whether that was tried; for the other kinds, untried.lua says that it was not.
 //
 // Each operation runs atomically and may be sent twice. The keys of a latch are in internal/protocol/keys;
-// the whole protocol, with the reasons, is told in docs/protocol.md, which a change to keys,
-// replies or messages must change too.
+// docs/protocol.md describes the whole protocol, with the reasons. A change to keys, replies or
+// messages must change it, too.
 package script

@@ -72,8 +72,8 @@ type State struct {
 	Holders   []Holder
 	Waiters   []Waiting
 	Now       int64  // by the server's clock, in microseconds
-	Forced    string // the owner that lost the latch by force last; "" if none is remembered
-	Note      string // of that, for [ParseNote]
+	Forced    string // the owner that last lost the latch by force; "" if none is remembered
+	Note      string // of that forced release, for [ParseNote]
 }
 
 // Waiting is a ticket in line.

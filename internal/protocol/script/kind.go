@@ -58,18 +58,18 @@ var (
 	Job       = newKind([]string{"zset", "job"}, keys.InsideSuffix).counted("zset", "job")
 )
 
-// Countdown is the kind of a count that goes down. No owner is ever inside, so it is none of
+// Countdown is the kind of a count that goes down. No owner is ever inside, so it is not one of
 // [Kinds] and has few of their operations: its waiters stand in the same line, leave it by release,
 // and are shown by inspect.
 var Countdown = newCountdown()
 
-// Kinds is all of them: those that give leases.
+// Kinds returns all kinds that give leases.
 func Kinds() []*Kind { return []*Kind{Mutex, Reentrant, RWMutex, Semaphore, SlotPool, Election, Job} }
 
-// all is those of Kinds, and the one that gives none.
+// all returns those of Kinds, and Countdown, which gives no leases.
 func all() []*Kind { return append(Kinds(), Countdown) }
 
-// The scripts that are of no kind.
+// The scripts that belong to no kind.
 var (
 	sniff  = newLazy("sniff", "sniff")
 	multi  = newLazy("multi", "token", "multi")
@@ -83,7 +83,7 @@ var (
 	journaled = newLazy("journaled", "journaled")
 )
 
-// newKind makes the kind that these files say, the last of which has its name.
+// newKind makes a kind from these files. The last file has the name of the kind.
 func newKind(files []string, siblings ...string) *Kind {
 	k := &Kind{Name: files[len(files)-1], siblings: siblings, scripts: make(map[string]*lazy)}
 	k.assemble([]string{"token"}, files, "tickets", "line")
@@ -108,7 +108,7 @@ func newCountdown() *Kind {
 	return k
 }
 
-// counting is the script of an operation that a countdown alone has, with these files before it.
+// counting returns the script of an operation of countdowns only, with these files before it.
 func (k *Kind) counting(operation string, before ...string) *lazy {
 	return k.script(operation, slices.Concat(k.files, before, []string{"countdown_" + operation}))
 }
@@ -119,8 +119,8 @@ func (k *Kind) sized() *Kind {
 	return k
 }
 
-// hurried has acquire and release of a kind, and vote and release on a node of a quorum, begin with
-// files that do the common case by themselves.
+// hurried makes acquire and release of a kind, and vote and release on a node of a quorum, begin
+// with files that handle the common case by themselves.
 func (k *Kind) hurried() *Kind {
 	k.acquire, k.release = k.beginning(k.Name+"_acquire", "acquire"), k.beginning(k.Name+"_release", "release")
 	q := k.quorum
@@ -128,7 +128,7 @@ func (k *Kind) hurried() *Kind {
 	return k
 }
 
-// lingering adds what a kind needs that a client may keep when its program is done.
+// lingering adds what a kind needs if a client may keep a latch when its program is done with it.
 func (k *Kind) lingering() *Kind {
 	k.asking, k.used = k.operation("ask"), k.operation("used")
 	return k
@@ -158,34 +158,33 @@ func (k *Kind) counted(files ...string) *Kind {
 	return k
 }
 
-// Quorum is the same kind on a node of a quorum, or nil if a quorum cannot have it.
+// Quorum returns the same kind on a node of a quorum, or nil if a quorum cannot have it.
 func (k *Kind) Quorum() *Kind { return k.quorum }
 
-// operation is the script of an operation, with these files before its own.
+// operation returns the script of an operation, with these files before its own.
 func (k *Kind) operation(name string, before ...string) *lazy {
 	return k.script(name, slices.Concat(k.files, before, []string{name}))
 }
 
-// script is the script of an operation, put together from these files.
+// script returns the script of an operation, put together from these files.
 func (k *Kind) script(operation string, files []string) *lazy {
 	s := newLazy(k.Name+" "+operation, files...)
 	k.scripts[operation] = s
 	return s
 }
 
-// Shuts reports whether a release can leave the kind shut. A slot has a rest of another meaning,
-// and a job a window.
+// Shuts reports whether a release can leave a latch of the kind shut. For a slot, a rest means
+// something else, and a job has a window instead.
 func (k *Kind) Shuts() bool { return k != SlotPool && k != Job }
 
 // Sized reports whether the kind has a size.
 func (k *Kind) Sized() bool { return k.resize != nil }
 
-// Counts reports whether it is a kind on a node of a quorum, whose tokens count and do not tell the
-// time.
+// Counts reports whether it is a kind on a node of a quorum, whose tokens are counts and not times.
 func (k *Kind) Counts() bool { return k.vote != nil }
 
-// Detail is the part of an argument that tells people what is waited for, spelled as what a holder
-// got.
+// Detail returns the part of an argument that tells people what a waiter wants, spelled like what a
+// holder got.
 func (k *Kind) Detail(param string) string {
 	switch k.Name {
 	case RWMutex.Name:
@@ -204,16 +203,16 @@ func (k *Kind) Detail(param string) string {
 
 func (k *Kind) keys(set keys.Set) []string { return set.List(k.siblings...) }
 
-// keysAndForced is keys, and that of forced releases after those of the kind.
+// keysAndForced returns keys, with the key of forced releases after those of the kind.
 func (k *Kind) keysAndForced(set keys.Set) []string {
-	if len(k.siblings) == 0 { // as a mutex, whose leases are many
+	if len(k.siblings) == 0 { // such as a mutex, which has the most leases
 		return set.List(keys.ForcedSuffix)
 	}
 	return set.List(append(slices.Clone(k.siblings), keys.ForcedSuffix)...)
 }
 
-// lazy is a script that is put together when it is first needed. All scripts are a megabyte of text
-// together, and a program runs few of them.
+// lazy is a script that is put together when it is first needed. All scripts together are a
+// megabyte of text, and a program runs few of them.
 type lazy struct {
 	name   string
 	files  []string
@@ -281,7 +280,7 @@ func strip(lua string) string {
 }
 
 // comment returns where the comment of a line begins, or the line's length. Two hyphens in a string
-// begin none.
+// do not begin a comment.
 func comment(line string) int {
 	var quote byte // that the string around i ends with; 0 outside of strings
 	for i := 0; i < len(line); i++ {
@@ -321,8 +320,8 @@ func Text(kind, operation string) (string, bool) {
 	return "", false
 }
 
-// Sources is the files of which each script is put together, by the name of the script; those for a
-// node of a quorum begin with "quorum-".
+// Sources returns the files that each script is put together from, by the name of the script; the
+// names of those for a node of a quorum begin with "quorum-".
 func Sources() map[string][]string {
 	sources := make(map[string][]string)
 	for _, s := range []*lazy{sniff, multi, epoch, record, recall, note, waits, journal, journaled} {
@@ -341,7 +340,7 @@ func Sources() map[string][]string {
 	return sources
 }
 
-// Spelling is the name of a script in Sources. k is its kind, nil if it is of none.
+// Spelling returns the name of a script in Sources. k is its kind, or nil if it has none.
 func (k *Kind) Spelling(s *conn.Script) string {
 	if k != nil && k.Counts() {
 		return "quorum-" + s.Name
@@ -349,7 +348,7 @@ func (k *Kind) Spelling(s *conn.Script) string {
 	return s.Name
 }
 
-// Commands is the commands that scripts run, in lower case and in order.
+// Commands returns the commands that scripts run, in lower case and sorted.
 func Commands() []string {
 	var all []string
 	calls := regexp.MustCompile(`redis\.p?call\('(\w+)'`)

@@ -37,8 +37,8 @@ const (
 // some of what it hears.
 const maxMessage = 16 << 10
 
-// ParseMessage reads a message, the fields of which are separated by tabs. A text that is none, or is
-// too long to be one, gives the zero value.
+// ParseMessage reads a message, the fields of which are separated by tabs. It returns the zero
+// value for a text that is not a message, or too long to be one.
 func ParseMessage(text string) Message {
 	if len(text) > maxMessage {
 		return Message{}

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// prefix begins the owners of redlatch, and tells them from those of other libraries, which do not
-// hand over; kinds in Lua know it, too.
+// prefix begins the owners of redlatch, and distinguishes them from those of other libraries, which
+// do not hand over; kinds in Lua know it, too.
 const prefix = "rl-"
 
-// Window is the member of a job's key that is no owner: its window is not over.
+// Window is the member of a job's key that is not an owner: the job's window has not ended.
 const Window = "window"
 
 // Owner returns the owner of a client's n-th acquisition.
@@ -19,10 +19,10 @@ func Owner(client string, n uint64) string {
 	return string(strconv.AppendUint(text, n, 36))
 }
 
-// keeps ends the owners of acquisitions that their client may keep when the program is done.
+// keeps is the ending of owners whose client may keep the latch when the program is done.
 const keeps = "~"
 
-// MayKeep returns an owner like that one which says that its client may keep the latch.
+// MayKeep returns the owner with the ending that says that its client may keep the latch.
 func MayKeep(owner string) string { return owner + keeps }
 
 // Kept reports whether the client of an owner may only keep the latch, and should be asked for it.
@@ -30,7 +30,7 @@ func Kept(owner string) bool {
 	return strings.HasPrefix(owner, prefix) && strings.HasSuffix(owner, keeps)
 }
 
-// OwnerClient returns the client that an owner is of, and whether it is one of redlatch's.
+// OwnerClient returns the client of an owner, and whether the owner is one of redlatch's.
 func OwnerClient(owner string) (client string, ok bool) {
 	rest, ok := strings.CutPrefix(owner, prefix)
 	if !ok {
@@ -40,5 +40,5 @@ func OwnerClient(owner string) (client string, ok bool) {
 	return client, true
 }
 
-// HandsOver reports whether the release of an owner lets in the waiter that is next.
+// HandsOver reports whether the release of an owner lets in the next waiter.
 func HandsOver(owner string) bool { return strings.HasPrefix(owner, prefix) || owner == Window }

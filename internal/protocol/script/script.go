@@ -13,7 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
-// Request is what acquire.lua is asked for.
+// Request has the arguments of acquire.lua.
 type Request struct {
 	Owner    string
 	TTL      time.Duration
@@ -23,7 +23,7 @@ type Request struct {
 	Address  string
 	LiveFor  time.Duration
 	Arrival  int64 // of a ticket that was lost, to get its place back; 0 for a new one
-	Most     int   // of waiters: with so many in line, it is refused; 0 for no bound
+	Most     int   // of waiters: with that many in line, the request is refused; 0 for no bound
 }
 
 // Acquire is the call of acquire.lua.
@@ -37,7 +37,7 @@ func (k *Kind) Acquire(set keys.Set, r Request) conn.Call {
 	return call
 }
 
-// Standing is how an acquisition stands.
+// Standing is the state of an acquisition.
 type Standing struct {
 	Inside    bool
 	Token     int64
@@ -47,8 +47,8 @@ type Standing struct {
 	Foreign   bool          // the holder is not one of redlatch's; known only to the first in line
 	Arrival   int64         // in line since, in microseconds of the server's clock; 0 if not in line
 	First     bool          // in line
-	Asked     bool          // the client that may only keep the latch was told of it
-	Occupant  string        // an owner inside, or that left the latch shut; "" if that is not known
+	Asked     bool          // the client that may be keeping the latch was told that it is wanted
+	Occupant  string        // an owner inside, or one that left the latch shut; "" if unknown
 	Fence     int64         // in line: the last token of the name when Redis said so; 0 if it knows none
 	Missing   bool          // neither inside nor in line
 	Refused   string        // why it can never be inside: a word, and a tab and what it is about; "" if it can
@@ -79,7 +79,7 @@ func (k *Kind) Await(set keys.Set, address string, liveFor, fenceTTL time.Durati
 	return conn.Call{Script: k.await.get(), Keys: k.keys(set), Args: args}
 }
 
-// Line is how a client's tickets on one latch stand: what all share, and each of them.
+// Line is the state of a client's tickets on one latch: what all share, and each of them.
 type Line struct {
 	Remaining time.Duration // as in [Standing]
 	Foreign   bool
@@ -113,7 +113,7 @@ func ParseAwait(r conn.Reply, n int) (Line, error) {
 }
 
 // Release is the call of release.lua; its reply is for [Inside]. begun says that the acquisition
-// was a lease that its program had. Only the kind job asks.
+// became a lease of its program; only the kind job uses that.
 func (k *Kind) Release(set keys.Set, owner, ticket string, begun bool, fenceTTL time.Duration) conn.Call {
 	args := []string{seconds(fenceTTL), owner, ticket, ""}
 	if begun {
@@ -122,17 +122,17 @@ func (k *Kind) Release(set keys.Set, owner, ticket string, begun bool, fenceTTL 
 	return conn.Call{Script: k.release.get(), Keys: k.keys(set), Args: args}
 }
 
-// AtLeast returns that release for a lease with this token which leaves the latch shut until it was
-// held for so long.
+// AtLeast returns the call of Release for a lease with this token. It leaves the latch shut until
+// the latch has been held for that long.
 func AtLeast(release conn.Call, token int64, hold time.Duration) conn.Call {
 	release.Args = append(release.Args, strconv.FormatInt(token, 10), millis(hold))
 	return release
 }
 
-// AtRest returns that release for a slot that its holder has lost: the slot rests for so long from then
-// on, since the holder may still work with its number.
+// AtRest returns the call of Release for a slot that its holder has lost: from the release on, the
+// slot rests for that long, since the holder may still work with its number.
 func AtRest(release conn.Call, rest time.Duration) conn.Call {
-	const future = 1 << 52 // as a token: no lease began so late, so all of the rest is left
+	const future = 1 << 52 // as a token: no lease began that late, so all of the rest is left
 	return AtLeast(release, future, rest)
 }
 
@@ -140,12 +140,12 @@ func AtRest(release conn.Call, rest time.Duration) conn.Call {
 type Neighbours struct {
 	Channel, Message string // to publish if the key is left free; no channel for nothing
 	Sharded          bool
-	Every            int // after so many releases with waiters in line the key is left free; 0 for never
+	Every            int // after that many releases with waiters in line, the key is left free; 0: never
 	For              time.Duration
 }
 
-// For returns that call of release.lua or force.lua, which takes a channel and a message alone, with
-// what it does for other libraries. A release with a minimal hold has none.
+// For returns that call of release.lua or force.lua with what it does for other libraries. A call
+// of force.lua has only a channel and a message. A release with a minimal hold has no Neighbours.
 func For(call conn.Call, n Neighbours) conn.Call {
 	if n == (Neighbours{}) {
 		return call
@@ -179,8 +179,8 @@ func (k *Kind) Renew(set keys.Set, owner string, ttl time.Duration, detail strin
 	return conn.Call{Script: k.renew.get(), Keys: k.keysAndForced(set), Args: []string{owner, millis(ttl)}}
 }
 
-// Exactly returns that extend for a lease which is to have so much time and no more. On a
-// quorum's node there is none.
+// Exactly returns the call of Renew for a lease that should have that much time and no more. On a
+// quorum's node, it changes nothing.
 func (k *Kind) Exactly(renew conn.Call) conn.Call {
 	if k.vote == nil {
 		renew.Args = append(renew.Args, "1")
@@ -190,7 +190,7 @@ func (k *Kind) Exactly(renew conn.Call) conn.Call {
 
 // Gone is why an owner is not inside.
 type Gone struct {
-	Known  bool   // a node of a quorum does not tell
+	Known  bool   // false for a node of a quorum, which does not say why
 	Note   string // of the client that took the latch from the owner by force; "" if none did
 	Fenced bool   // a token of the name is remembered
 	Last   int64  // that token
@@ -252,7 +252,7 @@ func Multi(sets []keys.Set, owners []string, ttl, fenceTTL time.Duration) conn.C
 	return call
 }
 
-// ParseMulti reads the tokens of n mutexes; none if they were not all free.
+// ParseMulti reads the tokens of n mutexes; none if not all of them were free.
 func ParseMulti(r conn.Reply, n int) ([]int64, error) {
 	if len(r.List) != 0 && len(r.List) != n {
 		return nil, unexpected(r)
@@ -277,7 +277,7 @@ func Recall(key, notes, channel string, owners ...string) conn.Call {
 // Recalled is what recall.lua found.
 type Recalled struct {
 	Text      string        // the record; "" if there is none
-	Left      time.Duration // for how long it is still there
+	Left      time.Duration // how long it will still be there
 	Listeners int64         // to the channel; -1 if the server does not tell
 	Notes     []string      // for each owner; "" if there is none
 }
@@ -294,7 +294,7 @@ func ParseRecall(r conn.Reply) (Recalled, error) {
 	return recalled, nil
 }
 
-// Note is the call of note.lua: the owners and their notes, by turns.
+// Note is the call of note.lua. notes has the owners and their notes, alternating.
 func Note(key string, ttl time.Duration, anew bool, notes []string) conn.Call {
 	fresh := "0"
 	if anew {
@@ -323,8 +323,8 @@ func Journal(key string, most int, age time.Duration, events []string) conn.Call
 	return conn.Call{Script: journal.get(), Keys: []string{key}, Args: append([]string{strconv.Itoa(most), millis(age)}, events...)}
 }
 
-// Journaled is the call of journaled.lua for so many events after an id of the stream, or before it
-// if they are to be newest first.
+// Journaled is the call of journaled.lua for that many events from one id of the stream to another,
+// which is the earlier one if they are newest first.
 func Journaled(key, from, to string, newestFirst bool, most int) conn.Call {
 	order := "XRANGE"
 	if newestFirst {
@@ -378,7 +378,7 @@ type spelled struct {
 
 var spellings [1 << 6]atomic.Pointer[spelled]
 
-// spell returns the text of a number. It remembers some, since a program has few time spans.
+// spell returns the text of a number. It remembers some, since a program uses few durations.
 func spell(n int64) string {
 	place := &spellings[uint64(n)*0x9e3779b97f4a7c15>>58] // a hash, as many are multiples of powers of two
 	if s := place.Load(); s != nil && s.n == n {

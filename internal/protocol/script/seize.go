@@ -7,21 +7,21 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
-// Seizure is what seize.lua is asked for.
+// Seizure has the arguments of seize.lua.
 type Seizure struct {
 	From     string // the owner that loses the latch; "" if the latch is free
 	Address  string // of its client; "" if unknown
-	Shard    string // its sharded channel for the name; "" if unknown, or in no cluster
+	Shard    string // its sharded channel for the name; "" if unknown, or not in a cluster
 	Note     string // names the process that takes the latch
 	Remember time.Duration
-	Owner    string // that is inside then
+	Owner    string // that is inside afterwards
 	TTL      time.Duration
 	Param    string // for the kind
 	FenceTTL time.Duration
 }
 
-// Seizes reports whether the kind can be taken by force in one step. That of a quorum's node
-// cannot.
+// Seizes reports whether a latch of the kind can be taken by force in one step. A latch on a node
+// of a quorum cannot.
 func (k *Kind) Seizes() bool { return k.seize != nil }
 
 // Seize is the call of seize.lua, for a kind that [Kind.Seizes].

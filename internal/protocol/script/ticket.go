@@ -20,14 +20,14 @@ type Ticket struct {
 	Owner   string
 }
 
-// Yielding is the kind of the ticket of no waiter, which keeps the line out while the key is left
-// free for other libraries.
+// Yielding is the kind of a ticket that belongs to no waiter. It keeps the line out while the key
+// is left free for other libraries.
 const Yielding = "yield"
 
 // modes is the first letter of a ticket, by Sharded and Anyway.
 var modes = map[bool]map[bool]string{false: {false: "H", true: "A"}, true: {false: "S", true: "T"}}
 
-// String is the ticket as it stands in the line.
+// String returns the ticket as it is stored in the line.
 func (t Ticket) String() string {
 	mode := modes[t.Sharded][t.Anyway]
 	return strings.Join([]string{mode + t.Kind, t.Address, millis(t.TTL), t.Param, t.Owner}, "\t")

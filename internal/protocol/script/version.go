@@ -1,5 +1,5 @@
 package script
 
-// Protocol is the number of the protocol that these scripts, keys and messages are. Clients of
-// different numbers cannot share a name. docs/protocol.md says what each number changed.
+// Protocol is the number of the protocol that these scripts, keys and messages implement. Clients
+// of different numbers cannot share a name. docs/protocol.md says what each number changed.
 const Protocol = 1

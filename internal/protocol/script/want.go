@@ -7,8 +7,8 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
-// TellsHolders reports whether a holder of the kind can be told that it is waited for. That of a
-// quorum's node cannot.
+// TellsHolders reports whether a holder of the kind can be told that its latch is wanted. A holder
+// on a node of a quorum cannot.
 func (k *Kind) TellsHolders() bool { return k.want != nil }
 
 // Want is the call of want.lua, for a kind that [Kind.TellsHolders]; its reply is for [Waited]. The

@@ -27,20 +27,20 @@ const (
 	// Delay is how long an entry waits for others to go with it.
 	Delay = 100 * time.Millisecond
 
-	// Room is how many entries wait for Redis to take them, and go in one command. While it takes them,
-	// more wait of the types that are always taken: as many as it keeps.
+	// Room is how many entries may wait for Redis, and go in one command. While Redis takes
+	// entries, more may wait of the types in Options.Always: as many as the journal keeps.
 	Room = 256
 
-	firstPause = time.Second // after Redis did not take them
+	firstPause = time.Second // after a write failed
 	lastPause  = time.Minute
 )
 
 // Entry is one thing that happened, as it stands in the stream.
 type Entry struct {
-	ID        string            `json:"id"` // of the client, and a number: an entry that is there twice is one
+	ID        string            `json:"id"` // the client's id and a number: entries with the same ID are one
 	At        time.Time         `json:"-"`  // by the server's clock, of an entry that was read
 	What      string            `json:"what"`
-	Ago       int64             `json:"ago_ms,omitempty"` // before it was written
+	Ago       int64             `json:"ago_ms,omitempty"` // how long before it was written
 	Name      string            `json:"name,omitempty"`
 	Kind      string            `json:"kind,omitempty"`
 	Owner     string            `json:"owner,omitempty"`
@@ -68,7 +68,7 @@ type Process struct {
 	Program string `json:"program"`
 }
 
-// Parse reads an entry. It returns false if the text is none.
+// Parse reads an entry. It returns false if the text is not an entry.
 func Parse(text string) (e Entry, ok bool) {
 	return e, json.Unmarshal([]byte(text), &e) == nil && e.ID != "" && e.What != ""
 }
@@ -81,8 +81,8 @@ type Options struct {
 	Timeout time.Duration // of a request
 	Self    Entry         // what every entry says of its client
 
-	// Often is how many entries of one type are taken in a minute. Always is the types that are
-	// taken however many they are.
+	// Often is how many entries of one type are taken per minute. Always is the types that have no
+	// such limit.
 	Often  int
 	Always []string
 
@@ -123,7 +123,7 @@ func New(ctx context.Context, nodes []conn.Conn, s *schedule.Schedule, now clock
 	return j
 }
 
-// Add has an entry written soon. It never blocks.
+// Add queues an entry, to be written soon. It never blocks.
 func (j *Journal) Add(e Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -166,7 +166,7 @@ func (j *Journal) Due(clock.Reading) {
 	}
 }
 
-// write sends what waits, as much as goes in one command.
+// write sends the entries that wait, as many as go in one command.
 func (j *Journal) write(ctx context.Context, timeout time.Duration) {
 	j.mu.Lock()
 	batch := j.waiting[:min(len(j.waiting), Room)]
@@ -179,7 +179,7 @@ func (j *Journal) write(ctx context.Context, timeout time.Duration) {
 	}
 }
 
-// settle notes what came of a write, and reports whether it is the first that failed in a row.
+// settle notes the outcome of a write, and reports whether it is the first failure in a row.
 func (j *Journal) settle(sent int, err error) (first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -200,7 +200,7 @@ func (j *Journal) settle(sent int, err error) (first bool) {
 	return first
 }
 
-// send sends a batch to all nodes, and returns nil if a majority took it: readers ask as many.
+// send sends a batch to all nodes, and returns nil if a majority took it: readers ask that many.
 func (j *Journal) send(ctx context.Context, batch []waiting) error {
 	texts := make([]string, len(batch))
 	for i, w := range batch {
@@ -222,8 +222,8 @@ func (j *Journal) send(ctx context.Context, batch []waiting) error {
 	return refused[0]
 }
 
-// Close sends what waits still, and returns when that is done or a third of the timeout has passed.
-// The schedule must have stopped.
+// Close sends the entries that still wait, and returns when that is done or a third of the timeout
+// has passed. The schedule must have stopped.
 func (j *Journal) Close() {
 	j.running.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), j.options.Timeout/3)

@@ -21,24 +21,24 @@ import (
 const (
 	followed = time.Second // how often a journal that is followed is read
 	pageSize = 500         // entries that are read at once
-	maxSeen  = 100_000     // entries that are known again, which another node or a resend brings
+	maxSeen  = 100_000     // remembered entries, which another node or a resend may bring again
 )
 
-// Reader reads the journal at each node, newest page first, and tells the entries by their time.
+// Reader reads the journal at each node, newest page first, and reports entries in order of time.
 type Reader struct {
 	Nodes   []conn.Conn
-	Enough  int // of the nodes, that must answer
+	Enough  int // how many nodes must answer
 	Key     string
 	Timeout time.Duration               // of a request
-	Open    func(context.Context) error // whether reading may go on
+	Open    func(context.Context) error // returns an error if reading must not go on
 
 	Pattern string // of names
 	Since   time.Time
-	Last    int // so many; 0 for all
+	Last    int // how many entries; 0 for all
 	Follow  bool
 
 	next  []string        // at each node: the id to go on from
-	seen  map[string]bool // entries that were told, by ID
+	seen  map[string]bool // entries that were reported, by ID
 	order []string        // of those in seen
 }
 
@@ -63,7 +63,7 @@ func (r *Reader) Read(ctx context.Context, tell func(Entry) bool) error {
 	return err
 }
 
-// past returns what is there, the last so many that match.
+// past returns the entries that are there: if Last is set, only the last ones that match.
 func (r *Reader) past(ctx context.Context) (all []Entry, err error) {
 	since := "0-0"
 	if !r.Since.IsZero() {
@@ -81,7 +81,7 @@ func (r *Reader) past(ctx context.Context) (all []Entry, err error) {
 			}
 			for _, e := range page {
 				r.next[i] = laterID(r.next[i], afterID(e.ID))
-				if _, ok := r.matching(e); ok { // also what another node told, or all of its pages would be read
+				if _, ok := r.matching(e); ok { // even if another node has it, too, or all pages would be read
 					found++
 				}
 			}
@@ -96,7 +96,7 @@ func (r *Reader) past(ctx context.Context) (all []Entry, err error) {
 	if r.Last > 0 && len(all) > r.Last {
 		all = all[len(all)-r.Last:]
 	}
-	if r.Last > 0 { // what is old at a node that did not answer is no news when it does
+	if r.Last > 0 { // old entries of a node that did not answer are no news when it does
 		latest := since
 		for _, id := range r.next {
 			latest = laterID(latest, id)
@@ -110,7 +110,7 @@ func (r *Reader) past(ctx context.Context) (all []Entry, err error) {
 	return all, err
 }
 
-// news returns what has come since. Where Redis does not answer, the next call asks again.
+// news returns the entries that came since. The next call again asks nodes that did not answer.
 func (r *Reader) news(ctx context.Context) []Entry {
 	all, _ := r.each(func(i int) (events []script.Event, err error) { // what fails is asked again
 		for {
@@ -127,8 +127,8 @@ func (r *Reader) news(ctx context.Context) []Entry {
 	return all
 }
 
-// each calls read for all nodes at once, and returns what is new in the order of its time. Enough of
-// the nodes must not fail.
+// each calls read for all nodes at once, and returns the new entries in order of time. The error is
+// nil if enough nodes answered.
 func (r *Reader) each(read func(node int) ([]script.Event, error)) (all []Entry, err error) {
 	events, errs := make([][]script.Event, len(r.Nodes)), make([]error, len(r.Nodes))
 	var reading sync.WaitGroup
@@ -155,8 +155,8 @@ func (r *Reader) each(read func(node int) ([]script.Event, error)) (all []Entry,
 	return all, err
 }
 
-// page reads one page of the journal of a node. If there is no other node, the read of what is past
-// is sent again for as long as a request may take.
+// page reads one page of the journal of a node. If there is no other node, a read of the past is
+// resent for as long as a request may take.
 func (r *Reader) page(ctx context.Context, node int, from, to string, newestFirst bool) ([]script.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -174,7 +174,7 @@ func (r *Reader) page(ctx context.Context, node int, from, to string, newestFirs
 	}
 }
 
-// matching returns an entry that has the pattern.
+// matching returns the entry of an event, and whether its name matches the pattern.
 func (r *Reader) matching(event script.Event) (e Entry, ok bool) {
 	if e, ok = Parse(event.Text); ok {
 		ok, _ = keys.Match(r.Pattern, e.Name)
@@ -182,7 +182,7 @@ func (r *Reader) matching(event script.Event) (e Entry, ok bool) {
 	return e, ok
 }
 
-// read returns an entry that matches and was not told before.
+// read returns the entry of an event, and whether it matches and was not reported before.
 func (r *Reader) read(event script.Event) (Entry, bool) {
 	e, ok := r.matching(event)
 	if !ok || r.seen[e.ID] {
@@ -209,7 +209,7 @@ func splitID(id string) (ms, n uint64) {
 	return ms, n
 }
 
-// afterID returns the id that follows. Servers before Redis 6.2 know no open ranges.
+// afterID returns the id that follows. Servers before Redis 6.2 know no exclusive ranges.
 func afterID(id string) string {
 	ms, n := splitID(id)
 	switch {
@@ -227,7 +227,7 @@ func beforeID(id string) string {
 	if n > 0 {
 		return fmt.Sprintf("%d-%d", ms, n-1)
 	}
-	return strconv.FormatUint(max(ms, 1)-1, 10) // of all in that millisecond, the last
+	return strconv.FormatUint(max(ms, 1)-1, 10) // the last one in that millisecond
 }
 
 // laterID returns the larger of two ids.

@@ -1,12 +1,12 @@
-// Package notes writes what single acquisitions of a client are for, and what they wait for, so
+// Package notes writes what individual acquisitions of a client are for, and what they wait for, so
 // that an operator sees the labels that a program gave, and deadlocks between processes can be
 // found. Nothing else depends on it.
 //
 //	Set, Drop --> the book --> 100 ms later, for what is still so --> HSET, HDEL {prefix id}:notes
-//	                               every minute: all anew --------------->
+//	                               every minute: all notes -------------->
 //	Remove    --> DEL                 a crash --> it expires after three minutes
 //
-// Most acquisitions have no note. One that ends within the 100 ms costs no request.
+// Most acquisitions have no note. A note that is dropped within the 100 ms costs no request.
 package notes
 
 import (
@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// Delay is how long a note stays unwritten, or undeleted, for others to go with it.
+	// Delay is how long a note waits to be written or deleted, so that others can go with it.
 	Delay = 100 * time.Millisecond
 
-	// Most is how many notes a client keeps in Redis. It does not tell of further ones.
+	// Most is how many notes a client keeps in Redis. It writes no others.
 	Most = 1024
 
-	ttl     = 3 * time.Minute // for which the notes outlive their client
+	ttl     = 3 * time.Minute // how long the notes outlive their client
 	batched = 256             // notes in one request
 )
 
@@ -45,14 +45,14 @@ type Book struct {
 	entry    schedule.Entry
 	running  sync.WaitGroup // writes
 
-	size    atomic.Int64 // of notes: Drop of most owners has nothing to do
+	size    atomic.Int64 // of notes: if it is 0, Drop has nothing to do
 	mu      sync.Mutex   // guards what is below
 	notes   map[string]*Entry
-	changed map[string]struct{} // owners whose notes in Redis are not those of here
-	written bool                // there may be notes in Redis
-	anew    bool                // Redis may lack some, or have others: all are to be written
+	changed map[string]bool // owners whose notes in Redis differ from these, and whether Redis may have one
+	written bool            // there may be notes in Redis
+	anew    bool            // Redis may lack some, or have others: all must be written
 	writing bool
-	at      time.Time // of the last time that all were written
+	at      time.Time // when all were last written
 }
 
 // New returns an empty book, whose notes are at that key. It sends nothing.
@@ -70,8 +70,7 @@ type Entry struct {
 	note  Note
 }
 
-// Set notes something of an owner, in place of what was noted before. It returns nil if the book is
-// full.
+// Set gives an owner a note, in place of any earlier one. It returns nil if the book is full.
 func (b *Book) Set(owner string, n Note) *Entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,19 +80,18 @@ func (b *Book) Set(owner string, n Note) *Entry {
 // addLocked puts a note into the book. It returns nil if the book is full. The caller holds b.mu.
 func (b *Book) addLocked(owner string, n Note) *Entry {
 	if b.notes == nil {
-		b.notes, b.changed = make(map[string]*Entry), make(map[string]struct{})
+		b.notes, b.changed = make(map[string]*Entry), make(map[string]bool)
 	}
-	if _, known := b.notes[owner]; !known && len(b.notes) >= Most {
+	if b.notes[owner] == nil && len(b.notes) >= Most {
 		return nil
 	}
 	e := &Entry{owner, n}
-	b.notes[owner] = e
-	b.changeLocked(owner)
+	b.changeLocked(owner, e)
 	return e
 }
 
-// SetCallers notes for how many goroutines of its client an owner stands in line, beside what was
-// noted of it before. It reports false if the book is full.
+// SetCallers notes how many goroutines of its client an owner stands in line for, and keeps the
+// rest of its note. It returns false if the book is full.
 func (b *Book) SetCallers(owner string, n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,7 +103,7 @@ func (b *Book) SetCallers(owner string, n int) bool {
 		return false
 	}
 	e.note.Callers = n
-	b.changeLocked(owner)
+	b.changeLocked(owner, e)
 	return true
 }
 
@@ -121,7 +119,7 @@ func (b *Book) Drop(owner string) {
 	}
 }
 
-// Erase forgets a note, whatever its owner is by now. It may be nil.
+// Erase forgets a note, whatever its owner is by now. The note may be nil.
 func (b *Book) Erase(e *Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,12 +129,11 @@ func (b *Book) Erase(e *Entry) {
 // eraseLocked forgets a note, unless another is in its place. The caller holds b.mu.
 func (b *Book) eraseLocked(e *Entry) {
 	if e != nil && b.notes[e.owner] == e {
-		delete(b.notes, e.owner)
-		b.changeLocked(e.owner)
+		b.changeLocked(e.owner, nil)
 	}
 }
 
-// Move gives the note of an owner to another one.
+// Move gives the note of one owner to another owner.
 func (b *Book) Move(from, to string) {
 	if b.size.Load() == 0 {
 		return
@@ -146,7 +143,7 @@ func (b *Book) Move(from, to string) {
 	b.moveLocked(b.notes[from], to)
 }
 
-// Rename gives a note to another owner. It may be nil.
+// Rename gives a note to another owner. The note may be nil.
 func (b *Book) Rename(e *Entry, to string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,18 +154,27 @@ func (b *Book) moveLocked(e *Entry, to string) {
 	if e == nil || e.owner == to || b.notes[e.owner] != e {
 		return
 	}
-	delete(b.notes, e.owner)
-	b.changeLocked(e.owner)
+	b.changeLocked(e.owner, nil)
 	e.owner = to
-	b.notes[to] = e
-	b.changeLocked(to)
+	b.changeLocked(to, e)
 }
 
-// changeLocked has the note of an owner written soon, or by the next try. The caller holds b.mu.
-func (b *Book) changeLocked(owner string) {
+// changeLocked replaces the note of an owner, or removes it if to is nil. The change is written
+// soon, or by the next try, unless Redis has heard of neither. The caller holds b.mu.
+func (b *Book) changeLocked(owner string, to *Entry) {
+	if _, ok := b.changed[owner]; !ok {
+		b.changed[owner] = b.notes[owner] != nil // which is written
+	}
+	if to != nil {
+		b.notes[owner] = to
+	} else {
+		delete(b.notes, owner)
+	}
 	b.size.Store(int64(len(b.notes)))
-	b.changed[owner] = struct{}{}
-	if !b.anew {
+	switch {
+	case to == nil && !b.changed[owner]:
+		delete(b.changed, owner)
+	case !b.anew:
 		b.schedule.Advance(&b.entry, b.now().Time().Add(Delay))
 	}
 }
@@ -183,7 +189,7 @@ func (b *Book) Due(clock.Reading) {
 	}
 }
 
-// write brings Redis up to date. What fails is made up for the next time.
+// write brings Redis up to date. The next write makes up for a failure.
 func (b *Book) write() {
 	changes, anew := b.take()
 	ok := b.send(changes, anew)
@@ -201,7 +207,7 @@ func (b *Book) write() {
 	}
 }
 
-// take returns what there is to write: owners and their notes by turns, and whether those are all.
+// take returns what to write: owners and their notes, alternating, and whether these are all.
 func (b *Book) take() (changes []string, anew bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -215,12 +221,11 @@ func (b *Book) take() (changes []string, anew bool) {
 		}
 	} else {
 		for _, owner := range slices.Sorted(maps.Keys(b.changed)) {
-			switch e := b.notes[owner]; {
-			case e != nil:
-				changes = append(changes, owner, e.note.String())
-			case b.written:
-				changes = append(changes, owner, "")
+			text := ""
+			if e := b.notes[owner]; e != nil {
+				text = e.note.String()
 			}
+			changes = append(changes, owner, text)
 		}
 	}
 	clear(b.changed)
@@ -243,8 +248,8 @@ func (b *Book) send(changes []string, anew bool) bool {
 	return true
 }
 
-// Remove deletes the notes if there may be any, and returns when that is done or a third of the
-// timeout has passed; then they expire. The schedule must have stopped.
+// Remove deletes the notes if there may be any. If that is not done after a third of the timeout,
+// it returns, and the notes expire. The schedule must have stopped.
 func (b *Book) Remove() {
 	b.running.Wait()
 	b.mu.Lock()

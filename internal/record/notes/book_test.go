@@ -103,6 +103,11 @@ func TestBook(t *testing.T) {
 		b.Move("y", "y2")
 		settle()
 		want(t, s, "x2", "y2")
+		b.Set("z", Note{}) // beside notes that are written, too
+		b.Move("z", "z2")
+		b.Drop("z2")
+		settle()
+		check.Equal(t, s.asked(), 2, "requests")
 		b.Erase(x)
 		b.Drop("y2")
 		b.Erase(nil)

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Note is what a client tells of one acquisition.
+// Note is what a client says about one acquisition.
 type Note struct {
-	Name   string            `json:"name,omitempty"`   // of the lock; of a waiter alone, and so on
+	Name   string            `json:"name,omitempty"`   // of the lock; only of waiters, up to Holds
 	Kind   string            `json:"kind,omitempty"`   // of the lock
 	Since  int64             `json:"since,omitempty"`  // when its wait began, in ms by the client's clock
 	Holds  []Held            `json:"holds,omitempty"`  // the leases under whose context it waits
 	Labels map[string]string `json:"labels,omitempty"` // that the program set for this acquisition
 
-	// Kept is since when a holder is only kept by its client, in ms by that clock; 0 if its program is
+	// Kept is when the client began to only keep the lock, in ms by its clock; 0 if the program is
 	// inside.
 	Kept int64 `json:"kept,omitempty"`
 
-	// Callers is for how many goroutines of its client a waiter stands in line; 0 for itself alone.
+	// Callers is how many goroutines of its client a waiter stands in line for; 0 for itself alone.
 	Callers int `json:"callers,omitempty"`
 }
 
@@ -30,8 +30,8 @@ type Held struct {
 	Token int64  `json:"token"`
 }
 
-// String is the note as it stands in Redis: a letter, and JSON. The letter is w for a waiter that
-// has leases, else l, so that a script finds the former without reading the JSON.
+// String returns the note as it is in Redis: a letter, and JSON. The letter is w for a waiter that
+// holds leases, else l, so that a script finds such waiters without reading the JSON.
 func (n Note) String() string {
 	letter := "l"
 	if len(n.Holds) > 0 {
@@ -51,8 +51,8 @@ func Parse(text string) (n Note, ok bool) {
 	return n, true
 }
 
-// Merged returns the labels of both, those of over where both have the key. It returns nil if there
-// are none.
+// Merged returns the labels of both. If both have a key, the label of over wins. It returns nil if
+// there are none.
 func Merged(base, over map[string]string) map[string]string {
 	if len(base)+len(over) == 0 {
 		return nil

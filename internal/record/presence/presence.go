@@ -33,12 +33,12 @@ import (
 // TTL is how long a record outlives its client. It is written three times in that time.
 const TTL = 3 * time.Minute
 
-// Process is what a client says of itself.
+// Process is what a client says about itself.
 type Process struct {
 	Host    string `json:"host"`
 	PID     int    `json:"pid"`
 	Program string `json:"program"`
-	LiveFor int64  `json:"live_for_ms"` // for how long it is believed alive after each heartbeat of its waiters
+	LiveFor int64  `json:"live_for_ms"` // how long it is believed alive after each heartbeat of its waiters
 	Listens bool   `json:"listens"`     // to its own channel, from now on until it ends
 
 	Detached bool `json:"detached,omitempty"` // it has closed, and handed on a lease that may still last
@@ -51,7 +51,7 @@ type Record struct {
 	ctx      context.Context // of requests until Remove
 	conn     conn.Conn
 	key      string
-	self     func() Process // what the client says of itself, but for host and pid
+	self     func() Process // what the client says about itself, except host and pid
 	timeout  time.Duration  // of a request
 	schedule *schedule.Schedule
 	now      clock.Clock
@@ -59,24 +59,28 @@ type Record struct {
 	running  sync.WaitGroup // writes; none begins once the schedule has stopped and the last acquisition has ended
 
 	begun atomic.Bool
-	until atomic.Int64  // in µs of Unix time: when the last lease ends that was detached
+	until atomic.Int64  // when the last detached lease ends, in µs of Unix time
 	tried chan struct{} // closed when the first write has ended, whether or not it succeeded
+
+	mu      sync.Mutex // guards what is below
+	writing bool       // or Announce has not been called; one at a time, or an older record could arrive last
+	again   bool       // it is to be written once more after that
 }
 
-// New returns the record with this key. self says program, liveFor and listens, whenever the record
-// is written; the program's name is that of the binary unless it is given. It sends nothing.
+// New returns the record with this key. It sends nothing. Each write calls self for all but host
+// and pid. If self gives no program, that is the name of the binary.
 func New(
 	ctx context.Context, c conn.Conn, key string, self func() Process, timeout time.Duration, s *schedule.Schedule, now clock.Clock,
 ) *Record {
 	r := &Record{
-		ctx: ctx, conn: c, key: key, self: self, timeout: timeout, schedule: s, now: now, tried: make(chan struct{}),
+		ctx: ctx, conn: c, key: key, self: self, timeout: timeout, schedule: s, now: now, tried: make(chan struct{}), writing: true,
 	}
 	r.entry.Owner = r
 	return r
 }
 
-// Announce has the record written in the background, and again before it expires. It returns at
-// once; only the first call does anything.
+// Announce writes the record in the background, and again each time before it expires. It returns
+// at once; only the first call does anything.
 func (r *Record) Announce() {
 	if !r.begun.Load() && r.begun.CompareAndSwap(false, true) {
 		r.running.Go(func() {
@@ -87,7 +91,7 @@ func (r *Record) Announce() {
 }
 
 // AnnounceFirst is Announce for a client that others are about to look for. It returns when the
-// record is there, when it cannot be written within a third of the timeout, or when ctx is done.
+// first write has ended, a third of the timeout has passed, or ctx is done.
 func (r *Record) AnnounceFirst(ctx context.Context) {
 	r.Announce()
 	timer := time.NewTimer(r.timeout / 3)
@@ -99,22 +103,36 @@ func (r *Record) AnnounceFirst(ctx context.Context) {
 	}
 }
 
-// Again has the record written at once if it has been written before.
+// Again writes the record at once, in the background, if it was announced.
 func (r *Record) Again() {
 	if r.begun.Load() {
 		r.schedule.Advance(&r.entry, r.now().Time())
 	}
 }
 
-// Due implements [schedule.Owner].
-func (r *Record) Due(clock.Reading) { r.running.Go(r.write) }
+// Due implements [schedule.Owner]. The record is written after the write that is under way, if any.
+func (r *Record) Due(clock.Reading) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.again = r.writing; !r.writing {
+		r.writing = true
+		r.running.Go(r.write)
+	}
+}
 
-// write writes the record. A failure is made up for the next time.
+// write writes the record, and once more if it may have changed since. The next write makes up for
+// a failure.
 func (r *Record) write() {
-	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
-	defer cancel()
-	r.conn.Eval(ctx, script.Record(r.key, r.text(false), TTL))
-	r.schedule.Set(&r.entry, r.now().Time().Add(TTL/3), TTL/10)
+	for again := true; again; {
+		ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
+		r.conn.Eval(ctx, script.Record(r.key, r.text(false), TTL))
+		cancel()
+		r.schedule.Set(&r.entry, r.now().Time().Add(TTL/3), TTL/10)
+		r.mu.Lock()
+		again = r.again
+		r.again, r.writing = false, again
+		r.mu.Unlock()
+	}
 }
 
 // Self returns what the record says.
@@ -126,7 +144,7 @@ func (r *Record) Self() Process {
 	return p
 }
 
-// text returns the record, or the one that a client leaves behind which has detached a lease.
+// text returns the record, or the one to leave behind after the client has detached a lease.
 func (r *Record) text(detached bool) string {
 	p := r.Self()
 	p.Listens, p.Detached = p.Listens && !detached, detached
@@ -134,8 +152,8 @@ func (r *Record) text(detached bool) string {
 	return string(text)
 }
 
-// Bequeath has Remove leave the record where it is until then: a lease that the client has handed on
-// lasts until then, and Inspect is to show the client.
+// Bequeath makes Remove keep the record until then: a lease that the client has handed on lasts
+// that long, and Inspect should still show the client.
 func (r *Record) Bequeath(until time.Time) {
 	for us := until.UnixMicro(); ; {
 		before := r.until.Load()
@@ -145,9 +163,9 @@ func (r *Record) Bequeath(until time.Time) {
 	}
 }
 
-// Remove deletes the record if there may be one, and returns when that is done or a third of the
-// timeout has passed; then the record expires. The schedule must have stopped, and Announce must
-// not be called any more.
+// Remove deletes the record if there may be one. If that is not done after a third of the timeout,
+// it returns, and the record expires. The schedule must have stopped, and Announce must not be
+// called any more.
 func (r *Record) Remove() {
 	r.running.Wait()
 	if !r.begun.Load() {
@@ -166,10 +184,10 @@ func (r *Record) Remove() {
 type Key struct {
 	Record, Channel string
 	Notes           string   // where its notes are
-	Owners          []string // of which to read them; All of all
+	Owners          []string // whose notes to read; All for all owners
 }
 
-// All is all owners that have notes.
+// All stands for all owners that have notes.
 const All = "*"
 
 // Sign is what Redis knows of a client.
@@ -181,11 +199,11 @@ type Sign struct {
 	Deaf      bool          // the record says that the client listens, and it does not
 	Unknown   bool          // there was no answer
 
-	Notes map[string]notes.Note // by owner, of those that were asked for and have some
+	Notes map[string]notes.Note // by owner, for those that were asked for and have one
 }
 
-// Read returns what is known of the clients with these keys, in that order. It sends one batch, and
-// the error is that of the first record that could not be read: one that stays, if there is one.
+// Read returns what is known of the clients with these keys, in that order. It sends one batch. The
+// error is that of the first record that could not be read, but a permanent error takes precedence.
 func Read(ctx context.Context, c conn.Conn, keys []Key) ([]Sign, error) {
 	if len(keys) == 0 {
 		return nil, nil

@@ -84,6 +84,20 @@ func TestRecordIsWrittenInTime(t *testing.T) {
 	})
 }
 
+// TestRecordChangesInABurst: each event of a connection that flaps had a write of its own, and an
+// older record could arrive last.
+func TestRecordChangesInABurst(t *testing.T) {
+	start(t, 100*time.Millisecond, func(t *testing.T, s *server, r *Record) {
+		r.Announce()
+		for range 50 {
+			r.Again()
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		check.Equal(t, s.writes, 2, "writes")
+	})
+}
+
 // TestSigns: a record tells when it was written; a client that says that it listens, and does not,
 // is deaf, but not where the server does not tell how many listen.
 func TestSigns(t *testing.T) {

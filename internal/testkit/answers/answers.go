@@ -1,4 +1,4 @@
-// Package answers is a connection whose server says what a test wants, for tests of packages that
+// Package answers has a connection whose server says what a test wants, for tests of packages that
 // need no Redis. It has no state: the test says what a script would do.
 package answers
 
@@ -44,7 +44,7 @@ func Down(context.Context, string, conn.Call) conn.Result {
 	return conn.Result{Err: errors.New("down")}
 }
 
-// Now has the server answer in another way from now on.
+// Now makes the server answer in another way from now on.
 func (s *Server) Now(says Says) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +105,8 @@ func (s *Server) Limit(key string) time.Duration {
 	return s.limits[key]
 }
 
-// Reply makes a reply of bytes that a fuzz target was given: whatever they are, it is a reply that a
-// server could give. Depth bounds how deep lists are.
+// Reply makes a reply from the bytes of a fuzz target: whatever they are, a server could send that
+// reply. Depth bounds how deep lists are.
 func Reply(data []byte, depth int) (r conn.Reply, rest []byte) {
 	if len(data) < 2 {
 		return conn.Reply{Nil: true}, nil

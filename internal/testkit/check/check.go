@@ -58,7 +58,7 @@ func Equal[V comparable](t T, got, wanted V, format string, args ...any) {
 	}
 }
 
-// That checks a condition; the text says what is the matter if it does not hold.
+// That checks a condition; the text says what is wrong if it does not hold.
 func That(t T, holds bool, format string, args ...any) {
 	t.Helper()
 	if !holds {

@@ -13,7 +13,7 @@ func Eventually(t T, what string, holds func() bool) {
 }
 
 // EventuallyOr is [Eventually] for a condition that says afterwards what was wanted, and what was
-// there.
+// found.
 func EventuallyOr(t T, holds func() bool, wanted func() string) {
 	t.Helper()
 	for began := time.Now(); ; {

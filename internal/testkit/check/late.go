@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Took calls f, and returns how long that took. A machine that is busy or pauses has timers be
+// Took calls f, and returns how long that took. On a machine that is busy or pauses, timers are
 // late, and that time does not count.
 func Took(f func()) time.Duration {
 	l := WatchLateness()

@@ -17,16 +17,16 @@ type Lock struct {
 	Kind    string
 	Name    string
 	Acquire func(context.Context) (*redlatch.Lease, error) // waits in line
-	Try     func(context.Context) (*redlatch.Lease, error) // does not
+	Try     func(context.Context) (*redlatch.Lease, error) // does not wait
 }
 
-// Kinds is the kinds that have a line.
+// Kinds returns the kinds that have a line.
 func Kinds() []string {
 	return []string{"mutex", "reentrant", "rwmutex", "semaphore", "slotpool", "election"}
 }
 
-// Locks is one lock of each of [Kinds], in that order, of a client. Their names are the prefix and
-// the kind.
+// Locks returns one lock of each of [Kinds], in that order, of a client. Each name is the prefix
+// and the kind.
 func Locks(c *redlatch.Client, prefix string) (all []Lock) {
 	for _, kind := range Kinds() {
 		all = append(all, Of(c, kind, prefix+kind))
@@ -34,7 +34,7 @@ func Locks(c *redlatch.Client, prefix string) (all []Lock) {
 	return all
 }
 
-// Of is a lock of one of [Kinds], of a client.
+// Of returns a lock of one of [Kinds], of a client.
 func Of(c *redlatch.Client, kind, name string) Lock {
 	l := Lock{Kind: kind, Name: name}
 	switch kind {
@@ -60,12 +60,12 @@ func Of(c *redlatch.Client, kind, name string) Lock {
 	return l
 }
 
-// asking asks for that.
+// asking returns a function that calls ask with that.
 func asking[T any](ask func(context.Context, T) (*redlatch.Lease, error), that T) func(context.Context) (*redlatch.Lease, error) {
 	return func(ctx context.Context) (*redlatch.Lease, error) { return ask(ctx, that) }
 }
 
-// slot asks for a slot and returns its lease.
+// slot returns a function that asks for a slot and returns its lease.
 func slot(ask func(context.Context) (*redlatch.Slot, error)) func(context.Context) (*redlatch.Lease, error) {
 	return func(ctx context.Context) (*redlatch.Lease, error) {
 		s, err := ask(ctx)
@@ -76,9 +76,9 @@ func slot(ask func(context.Context) (*redlatch.Slot, error)) func(context.Contex
 	}
 }
 
-// Run has one client hold a lock of each kind, detach and adopt it, while another waits for it, and
-// checks that it is handed over with a larger token; and it runs what has no line. The names begin
-// with the prefix.
+// Run makes one client hold a lock of each kind, detach and adopt it, while another waits for it,
+// and checks that it is handed over with a larger token. It also runs the kinds that have no line.
+// The names begin with the prefix.
 func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -100,7 +100,7 @@ func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
 	check.Nil(t, "Release of both", both.Release(ctx))
 }
 
-// proclaim has one client change its value as a leader, and checks that the other reads it.
+// proclaim makes one client change its value as a leader, and checks that the other reads it.
 func proclaim(ctx context.Context, one, other *redlatch.Client, name string) error {
 	e := one.Election(name)
 	term, err := e.Campaign(ctx, "before")
@@ -115,7 +115,7 @@ func proclaim(ctx context.Context, one, other *redlatch.Client, name string) err
 	return errors.Join(err, unknown, term.Release(ctx))
 }
 
-// countDown has one client wait until the other has counted down, for two rounds.
+// countDown makes one client wait until the other has counted down, for two rounds.
 func countDown(ctx context.Context, one, other *redlatch.Client, name string) error {
 	latch, counter := one.CountDownLatch(name), other.CountDownLatch(name)
 	for range 2 {
@@ -131,7 +131,7 @@ func countDown(ctx context.Context, one, other *redlatch.Client, name string) er
 			}
 			waits = info.Kind == "countdown" && info.Count == 2 && len(info.Waiters) == 1
 		}
-		for range 2 { // of which one counts
+		for range 2 { // only one of the two counts
 			if left, err := counter.CountDownOnce(ctx, "part"); err != nil || left != 1 {
 				return errors.Join(errors.New("the part does not count once"), err)
 			}

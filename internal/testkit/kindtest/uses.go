@@ -51,7 +51,7 @@ func Uses() map[string]Use {
 		},
 		"Wanted": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
 			return whileHeld(ctx, c.Mutex(name), func(l *redlatch.Lease) error {
-				l.Wanted() // which tells no error
+				l.Wanted() // it returns no error
 				time.Sleep(50 * time.Millisecond)
 				return l.Extend(ctx)
 			})

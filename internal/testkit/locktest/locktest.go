@@ -88,7 +88,7 @@ func EventuallyOr(t Reporter, holds func() bool, wanted func() string) {
 }
 
 // Outages runs a test with each way in which a server goes away and comes back: it is killed and
-// comes back without data, or it stands still and goes on.
+// comes back without data, or it is suspended and goes on.
 func Outages(t *testing.T, test func(t *testing.T, s *redistest.Server, goes, comes func())) {
 	t.Parallel()
 	t.Run("killed", func(t *testing.T) {
@@ -103,10 +103,10 @@ func Outages(t *testing.T, test func(t *testing.T, s *redistest.Server, goes, co
 	})
 }
 
-// StateKey is the key of what holds a name, under the default prefix.
+// StateKey returns the key that holds the state of a name, under the default prefix.
 func StateKey(name string) string { return "redlatch:" + name }
 
-// SiblingKey is another key of a name, under the default prefix: "queue", "fence" and so on.
+// SiblingKey returns another key of a name, under the default prefix: "queue", "fence" and so on.
 func SiblingKey(name, suffix string) string { return "{redlatch:" + name + "}:" + suffix }
 
 // Doer sends a command to a server, and returns the reply as text.
@@ -131,8 +131,8 @@ func Tickets(s Doer, key string) []string {
 	return owners
 }
 
-// TakeTurns has a goroutine for each client lock a mutex so many times, and checks that each token is
-// larger than those before it.
+// TakeTurns makes a goroutine for each client lock a mutex turns times, and checks that each token
+// is larger than those before it.
 func TakeTurns(t *testing.T, turns int, clients ...*redlatch.Client) {
 	t.Helper()
 	tokens := make(chan int64, turns*len(clients))

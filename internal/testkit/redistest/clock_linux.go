@@ -14,7 +14,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/wallclock"
 )
 
-// StartWithClock is [Start] for a server whose wall clock can be stepped. The test is skipped where
+// StartWithClock is [Start] for a server whose wall clock can be stepped. The test is skipped if
 // there is no gcc to build what that takes.
 func StartWithClock(t testing.TB, args ...string) *Server {
 	t.Helper()
@@ -31,8 +31,8 @@ func StartWithClock(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// StepClock sets the clock of a server from [StartWithClock] so far ahead of the machine's, or
-// behind, by seconds at least. It returns when scripts see that: Valkey 9 reads its clock only every
+// StepClock sets the clock of a server from [StartWithClock] ahead of the machine's, or behind it,
+// by at least some seconds. It returns when scripts see that: Valkey 9 reads its clock only every
 // few milliseconds.
 func (s *Server) StepClock(ahead time.Duration) {
 	s.t.Helper()

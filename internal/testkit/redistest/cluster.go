@@ -26,7 +26,7 @@ func StartCluster(t testing.TB, n int, args ...string) []*Server {
 func StartClusterWithReplicas(t testing.TB, n int) []*Server {
 	t.Helper()
 	nodes := startCluster(t, 2*n, n, servers.ReplicatedArgs("5000"))
-	// Not before: on a busy machine, a replica would take over while the others are still told of it.
+	// Not earlier: on a busy machine, a replica would take over while nodes are still told of it.
 	for _, node := range nodes {
 		node.Do("CONFIG", "SET", "cluster-node-timeout", "500")
 	}
@@ -46,7 +46,8 @@ func startCluster(t testing.TB, all, masters int, args []string) []*Server {
 // Join makes a cluster of masters that run already, each with an equal share of the slots.
 func Join(nodes []*Server) error { return servers.Join(context.Background(), of(nodes), len(nodes)) }
 
-// Leave has a master leave its cluster, empty, and the next one take its slots. It runs on, alone.
+// Leave makes a master leave its cluster, empty, and the next one take its slots. The master that
+// left runs on, alone.
 func Leave(nodes []*Server, leaving int) {
 	left := nodes[leaving]
 	id := strings.TrimSpace(left.Do("CLUSTER", "MYID"))
@@ -60,8 +61,8 @@ func Leave(nodes []*Server, leaving int) {
 	nodes[(leaving+1)%len(nodes)].Do(servers.Share(leaving, len(nodes))...)
 }
 
-// moving lets one slot move at a time: of two new owners at once, each would raise its epoch above the
-// other's, again and again.
+// moving lets one slot move at a time: two new owners at once would each raise their epoch above
+// the other's, again and again.
 var moving sync.Mutex
 
 // MoveSlot moves a slot and what is in it from one master to another, key by key, as redis-cli
@@ -93,8 +94,8 @@ func BeginMove(from, to *Server, slot int) {
 }
 
 // EndMove gives a slot to the other master, and the first sends its clients there from now on
-// (MOVED). It returns when all nodes know how new that is. If the slot moved on before, word of
-// this move could come later than the next one and undo it, with its keys.
+// (MOVED). It returns when all nodes know the new owner's epoch. If the slot moved on before that,
+// news of this move could come later than the next move and undo it, with its keys.
 func EndMove(nodes []*Server, from, to *Server, slot int) {
 	moving.Lock()
 	defer moving.Unlock()
@@ -119,8 +120,8 @@ func endMove(nodes []*Server, from, to *Server, slot int) {
 
 // raise gives a master an epoch above that of all others, and returns when every node knows it.
 // SETSLOT does that, too, but only by what that master knows of the others: if two moves at once
-// come to the same epoch, one of the two raises its own and claims the slot that it has just given
-// away, and the new owner drops the keys.
+// arrive at the same epoch, one of the two masters raises its own and claims the slot that it has
+// just given away, and the new owner drops the keys.
 func raise(nodes []*Server, to *Server) {
 	target := strings.TrimSpace(to.Do("CLUSTER", "MYID"))
 	to.eventually("the new owner has the highest epoch", func() error {
@@ -151,7 +152,7 @@ func (s *Server) epochs() map[string]int {
 	return epochs
 }
 
-// Slot is the hash slot of a key.
+// Slot returns the hash slot of a key.
 func (s *Server) Slot(key string) int {
 	return check.Value(strconv.Atoi(strings.TrimSpace(s.Do("CLUSTER", "KEYSLOT", key)))).OK(s.t)
 }

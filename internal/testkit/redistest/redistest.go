@@ -39,8 +39,8 @@ type Server struct {
 }
 
 // Start starts a server on a free port of 127.0.0.1 and returns when it answers. It is killed when
-// the test ends. The arguments are those of redis-server and win over the package's own; a
-// --requirepass among them is heeded by Do and URL.
+// the test ends. The arguments are those of redis-server and win over the package's own; Do and URL
+// heed a --requirepass among them.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return start(t, t.TempDir(), nil, args)
@@ -60,7 +60,7 @@ func belongTo(t testing.TB, s *servers.Server, err error) *Server {
 	return &Server{Server: s, t: t}
 }
 
-// explained says where a server comes from that is missing.
+// explained adds to an error how to install a missing server.
 func explained(err error) error {
 	if errors.Is(err, servers.ErrNone) {
 		return fmt.Errorf("%w: install the Debian package redis-server (apt-get install redis-server)", err)
@@ -85,7 +85,7 @@ func (panics) Helper()                           {}
 func (panics) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 func (panics) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
-// Addr is where the server listens, such as "127.0.0.1:12345". Restarts do not change it.
+// Addr returns where the server listens, such as "127.0.0.1:12345". Restarts do not change it.
 func (s *Server) Addr() string { return s.Server.Addr }
 
 // Stop kills the process, if there is one, and returns when it is gone. Its directory stays.
@@ -120,9 +120,9 @@ func (s *Server) Resume() {
 	check.OK(s.t, "resume", s.Server.Resume())
 }
 
-// Do sends one command over a connection of its own and returns the reply as text: a nil as "", a
-// list as its items line by line. An error reply fails the test. Where a cluster says that it is
-// down, Do asks again for a while: nodes that a busy machine gave no time take each other for dead.
+// Do sends one command over its own connection and returns the reply as text: a nil as "", a list
+// as its items line by line. An error reply fails the test. If a cluster says that it is down, Do
+// asks again for a while: on a busy machine, nodes that got no time take each other for dead.
 func (s *Server) Do(args ...string) string {
 	s.t.Helper()
 	text, err := s.DoErr(args...)
@@ -140,9 +140,9 @@ func (s *Server) DoErr(args ...string) (string, error) {
 	return s.Server.Do(context.Background(), args...)
 }
 
-// Commands is how many commands the server has run since it started (total_commands_processed). It
-// counts those that scripts run, and Commands itself: between two calls of it lies one INFO, and
-// one AUTH if there is a password.
+// Commands returns how many commands the server has run since it started
+// (total_commands_processed). That counts those that scripts run, and Commands itself: between two
+// calls of it, there is one INFO, and one AUTH if there is a password.
 func (s *Server) Commands() int64 {
 	s.t.Helper()
 	text := servers.Fields(s.Do("INFO", "stats"))["total_commands_processed"]
@@ -160,7 +160,7 @@ func (s *Server) eventually(what string, f func() error) {
 	check.OK(s.t, what, servers.Eventually(context.Background(), f))
 }
 
-// of returns the servers that these are.
+// of returns the underlying servers.
 func of(all []*Server) (in []*servers.Server) {
 	for _, one := range all {
 		in = append(in, one.Server)
@@ -168,8 +168,8 @@ func of(all []*Server) (in []*servers.Server) {
 	return in
 }
 
-// Main runs the tests and examples of a package beside a server of their own, and returns the exit
-// code of the process. It calls started with the server before the first of them.
+// Main runs the tests and examples of a package with their own server, and returns the exit code of
+// the process. It calls started with the server before the first of them.
 func Main(m *testing.M, started func(*Server)) int {
 	dir, err := os.MkdirTemp("", "redlatch")
 	if err != nil {
@@ -192,16 +192,16 @@ func Needs(t testing.TB, what string) {
 	t.Helper()
 	text, err := exec.Command(cmp.Or(os.Getenv(servers.Program), "redis-server"), "--version").Output()
 	if err != nil {
-		return // the start will tell
+		return // Start will fail with it
 	}
 	if regexp.MustCompile(`v=6\.[01]\.`).Match(text) {
 		t.Skipf("Redis before 6.2 has no %s", what)
 	}
 }
 
-// AllowUser creates a user with these rules of ACL SETUSER. On a Redis before 6.2 rules for
-// channels are left out, which it does not have, and HELLO is permitted, which the others permit by
-// themselves.
+// AllowUser creates a user with these rules of ACL SETUSER. A Redis before 6.2 has no rules for
+// channels, so these are left out, and it gets a permission for HELLO, which newer ones do not
+// need.
 func (s *Server) AllowUser(name string, rules ...string) {
 	s.t.Helper()
 	args := []string{"ACL", "SETUSER", name}

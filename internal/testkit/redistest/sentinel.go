@@ -43,10 +43,10 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	return g
 }
 
-// URL leads to the master by way of the sentinels.
+// URL returns a URL that leads to the master through the sentinels.
 func (g *Sentinels) URL() string { return servers.SentinelURL(of(g.Sentinels)) }
 
-// Master is the node that the sentinels call the master.
+// Master returns the node that the sentinels call the master.
 func (g *Sentinels) Master() *Server {
 	s, err := servers.Named(context.Background(), g.Sentinels[0].Server, of(g.Nodes))
 	check.OK(g.Nodes[0].t, "master", err)
@@ -58,8 +58,8 @@ func (g *Sentinels) Master() *Server {
 	return nil
 }
 
-// Failover has the sentinels promote a replica while the master is well, and returns when all of
-// them say so.
+// Failover makes the sentinels promote a replica while the master is healthy, and returns when all
+// of them say so.
 func (g *Sentinels) Failover() {
 	before := g.Master()
 	before.eventually("SENTINEL FAILOVER", func() error { // once it finds a replica fit

@@ -18,8 +18,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
-// StartTLS is [Start] for a server that speaks TLS alone, with a certificate made up for it. The
-// configuration is what a client needs to trust it; certificates of clients are not asked for.
+// StartTLS is [Start] for a server that speaks only TLS, with a certificate made for it. The
+// configuration is what a client needs to trust it. The server asks clients for no certificate.
 func StartTLS(t testing.TB, args ...string) (*Server, *tls.Config) {
 	t.Helper()
 	s, config, _, _ := startTLS(t, "no", args)
@@ -44,8 +44,8 @@ func startTLS(t testing.TB, asks string, args []string) (s *Server, config *tls.
 	return start(t, dir, config, append(files, args...)), config, cert, key
 }
 
-// Certificate writes a certificate that vouches for itself, for a server and for its clients, and
-// returns the configuration of a client that has it.
+// Certificate writes a self-signed certificate for a server and for its clients, and returns the
+// configuration of a client that has it.
 func Certificate(cert, key string) (*tls.Config, error) {
 	pair, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

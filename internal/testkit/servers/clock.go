@@ -21,11 +21,12 @@ type clock struct {
 // clocks are the clocks of the nodes of a deployment.
 type clocks struct {
 	dir     string
-	library string // that gives servers clocks of their own
+	library string // that gives servers their own clocks
 	all     []*clock
 }
 
-// newClocks returns the clocks of nodes, if a server that is started for a trial with its own has it.
+// newClocks returns the clocks of nodes, if a trial server that is started with its own clock uses
+// it.
 func newClocks(ctx context.Context, dir string, trial Spec) (*clocks, error) {
 	library, err := wallclock.Build(dir)
 	if err != nil {
@@ -54,7 +55,7 @@ func newClocks(ctx context.Context, dir string, trial Spec) (*clocks, error) {
 	return &clocks{dir: dir, library: library}, nil
 }
 
-// next returns the clock that a node is to have: one of its own, or that of the nodes before it.
+// next returns the clock for a node: its own, or that of the nodes before it.
 func (c *clocks) next(number int, own bool) (*clock, error) {
 	if len(c.all) == 0 || own {
 		one, err := wallclock.New(filepath.Join(c.dir, "clock"+strconv.Itoa(number)))

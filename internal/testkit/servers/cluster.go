@@ -11,11 +11,11 @@ import (
 
 const slots = 16384
 
-// ClusterArgs are those of a node of a cluster.
+// ClusterArgs returns the arguments of a node of a cluster.
 func ClusterArgs() []string { return []string{"--cluster-enabled", "yes"} }
 
-// ReplicatedArgs are those of a node of a cluster with replicas, which take over as soon as their
-// master is dead: after it was silent for that many milliseconds.
+// ReplicatedArgs returns the arguments of a node of a cluster with replicas, which take over as
+// soon as their master is dead: silent for that many milliseconds.
 func ReplicatedArgs(dead string) []string {
 	return append(ClusterArgs(), "--cluster-node-timeout", dead, "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 }
@@ -25,7 +25,7 @@ func ReplicatedArgs(dead string) []string {
 // what its master has. That takes about two seconds, which the servers insist on.
 func Join(ctx context.Context, nodes []*Server, n int) error {
 	for i, s := range nodes {
-		// Without epochs of their own, the nodes have to settle which of them yields.
+		// Without their own epochs, the nodes have to settle which of them yields.
 		if _, err := s.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func Join(ctx context.Context, nodes []*Server, n int) error {
 	return nil
 }
 
-// Share is the command that gives node i of n its slots.
+// Share returns the command that gives node i of n its slots.
 func Share(i, n int) []string {
 	command := []string{"CLUSTER", "ADDSLOTS"}
 	for slot := i * slots / n; slot < (i+1)*slots/n; slot++ {

@@ -26,8 +26,8 @@ type Deployment struct {
 	clocks *clocks // nil without
 }
 
-// Options say what servers are to be able to beside serve. Where a server or the machine does not let
-// them, they start without, and the deployment tells why.
+// Options say what servers must be able to do besides serving. If a server or the machine does not
+// allow that, they start without it, and the deployment says why.
 type Options struct {
 	Clocks bool // [Deployment.StepClock]
 	Wires  bool // [Deployment.Cut]
@@ -148,8 +148,8 @@ func (d *Deployment) cluster(ctx context.Context) error {
 	return d.AwaitWell(ctx)
 }
 
-// AwaitWell returns when there are as many masters as there should be, every other node is a replica
-// that has all, and every node of a cluster says that the cluster is well.
+// AwaitWell returns when there are as many masters as there should be, every other node is a
+// replica that has all data, and every node of a cluster says that the cluster is well.
 func (d *Deployment) AwaitWell(ctx context.Context) error {
 	return Eventually(ctx, func() error {
 		masters := 0
@@ -181,7 +181,7 @@ func (d *Deployment) AwaitWell(ctx context.Context) error {
 	})
 }
 
-// Real returns where the servers listen that announce other addresses.
+// Real returns where servers that announce other addresses really listen.
 func (d *Deployment) Real() map[string]string {
 	real := make(map[string]string)
 	for _, s := range d.Nodes {
@@ -203,7 +203,7 @@ func (d *Deployment) Stop() {
 // commandLimit is how long a command waits for its reply: faults strike these servers.
 const commandLimit = 5 * time.Second
 
-// start has a server start as launch does it, behind wires if there are any.
+// start starts a server with launch, behind wires if there are any.
 func (d *Deployment) start(ctx context.Context, spec Spec, launch func(context.Context, Spec) (*Server, error)) (*Server, error) {
 	spec.Told, spec.limit = d.told, commandLimit
 	if d.wires == nil {

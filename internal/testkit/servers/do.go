@@ -16,10 +16,10 @@ import (
 // ReplyError is an error reply.
 type ReplyError string
 
-// Error is the text of the reply.
+// Error returns the text of the reply.
 func (e ReplyError) Error() string { return string(e) }
 
-// Do sends one command over a connection of its own and returns the reply as text: a nil as "", a list
+// Do sends one command over its own connection and returns the reply as text: a nil as "", a list
 // as its items line by line. An error reply is a [ReplyError].
 func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.limit, Patience))

@@ -71,13 +71,13 @@ func (d *Deployment) AwaitOther(ctx context.Context, before *Server) error {
 	})
 }
 
-// Others are all servers but this one.
+// Others returns all servers but this one.
 func (d *Deployment) Others(s *Server) []*Server {
 	return slices.DeleteFunc(slices.Concat(d.Nodes, d.Sentinels), func(other *Server) bool { return other == s })
 }
 
-// Cut has nothing arrive between a server and others, in both directions and without a word. The
-// function that it returns mends that, and tells how often something was swallowed.
+// Cut silently swallows everything between a server and others, in both directions. mend ends that,
+// and returns how often something was swallowed.
 func (d *Deployment) Cut(s *Server, others ...*Server) (mend func() (swallowed int64)) {
 	var cut []*link.Link
 	for _, other := range others {
@@ -93,8 +93,8 @@ func (d *Deployment) Cut(s *Server, others ...*Server) (mend func() (swallowed i
 	}
 }
 
-// StepClock steps the wall clock of one node of a quorum, or of all nodes of another deployment, and
-// returns at how many it was seen to have stepped.
+// StepClock steps the wall clock of one node of a quorum, or of all nodes of another deployment,
+// and returns how many were seen to have stepped.
 func (d *Deployment) StepClock(ctx context.Context, by time.Duration) (seen int64, what string, err error) {
 	c := d.clocks.all[rand.IntN(len(d.clocks.all))]
 	what = fmt.Sprintf("%+.3fs", by.Seconds())

@@ -2,7 +2,7 @@ package servers
 
 import "syscall"
 
-// The signals that suspend a process, and have it go on.
+// The signals that suspend a process, and make it go on.
 const (
 	Suspend = syscall.SIGSTOP
 	GoOn    = syscall.SIGCONT

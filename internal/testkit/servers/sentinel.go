@@ -14,18 +14,19 @@ import (
 // MasterName is what sentinels call the master.
 const MasterName = "main"
 
-// ReplicationArgs are those of a master and of replicas that find each other soon.
+// ReplicationArgs returns the arguments of a master and of replicas that find each other soon.
 func ReplicationArgs() []string {
 	return []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
 }
 
-// ReplicaOf is the argument that makes a server a replica.
+// ReplicaOf returns the argument that makes a server a replica.
 func ReplicaOf(master *Server) []string {
 	host, port, _ := net.SplitHostPort(master.Addr)
 	return []string{"--replicaof", host, port}
 }
 
-// StartSentinel starts one of three sentinels that watch a master, and take it for dead after so long.
+// StartSentinel starts one of three sentinels that watch a master, and take it for dead after that
+// long.
 func StartSentinel(ctx context.Context, spec Spec, master *Server, dead time.Duration) (*Server, error) {
 	if err := os.MkdirAll(spec.Dir, 0o700); err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func StartSentinel(ctx context.Context, spec Spec, master *Server, dead time.Dur
 	return Start(ctx, spec)
 }
 
-// AwaitSentinels returns when sentinels know each other, and the master with so many replicas.
+// AwaitSentinels returns when sentinels know each other, and the master with that many replicas.
 func AwaitSentinels(ctx context.Context, sentinels []*Server, master *Server, replicas int) error {
 	for _, s := range sentinels {
 		want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", master.Addr, replicas, len(sentinels))
@@ -51,7 +52,7 @@ func AwaitSentinels(ctx context.Context, sentinels []*Server, master *Server, re
 	return nil
 }
 
-// SentinelURL leads to the master by way of the sentinels.
+// SentinelURL returns a URL that leads to the master through the sentinels.
 func SentinelURL(sentinels []*Server) string {
 	var hosts []string
 	for _, s := range sentinels {
@@ -72,7 +73,7 @@ func Named(ctx context.Context, sentinel *Server, nodes []*Server) (*Server, err
 	return nil, errors.Join(err, fmt.Errorf("no node is the master that a sentinel names: %q", addr))
 }
 
-// AwaitPromotion returns when a sentinel names another node as the master than this one.
+// AwaitPromotion returns when a sentinel names a node other than this one as the master.
 func AwaitPromotion(ctx context.Context, sentinel *Server, nodes []*Server, before *Server) error {
 	return Eventually(ctx, func() error {
 		now, err := Named(ctx, sentinel, nodes)

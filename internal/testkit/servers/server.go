@@ -2,7 +2,7 @@
 // cluster, a master and replicas behind Sentinel, or the nodes of a quorum.
 //
 // Servers keep nothing on disk unless told to, so by default [Server.Restart] is a restart without
-// data. Package redistest has them in the words of tests.
+// data. Package redistest wraps them for tests.
 package servers
 
 import (
@@ -25,7 +25,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/freeport"
 )
 
-// Program names another program to start than the redis-server on PATH: another version, or a Valkey.
+// Program is the variable that names a program to start in place of the redis-server on PATH:
+// another version, or a Valkey.
 const Program = "REDLATCH_REDIS_SERVER"
 
 // ErrNone says that there is no redis-server to start.
@@ -42,16 +43,16 @@ type Spec struct {
 	Dir      string      // where it works
 	Args     []string    // of redis-server; they win over those of this package, and --requirepass is heeded by Do and URL
 	Sentinel string      // the configuration file of a sentinel, which it rewrites; "" for other servers
-	TLS      *tls.Config // of a client of a server that speaks TLS alone; nil without
+	TLS      *tls.Config // of a client, for a server that speaks only TLS; nil without
 	Env      []string    // nil for that of this process
 	Told     Told        // nil if the server may get signals of the terminal
 
 	limit  time.Duration   // of one command; 0 for Patience
-	number int             // of all servers of a deployment
+	number int             // among all servers of a deployment
 	aim    func(at string) // told of each address that is tried
 }
 
-// Told is what is told of the id of every process: before it can do anything, and when it has ended.
+// Told is told the id of every process before it can do anything, and when it has ended.
 type Told interface {
 	Watch(pid int)
 	Forget(pid int)
@@ -134,7 +135,7 @@ func (s *Server) spawn(ctx context.Context, state string) error {
 	go func() {
 		_ = cmd.Wait()
 		if s.Told != nil {
-			s.Told.Forget(cmd.Process.Pid) // the number may be another process's soon
+			s.Told.Forget(cmd.Process.Pid) // another process may soon have this id
 		}
 		close(exited)
 	}()
@@ -188,7 +189,7 @@ func (s *Server) exitError(cmd *exec.Cmd) error {
 	return fmt.Errorf("redis-server ended at once (%v); its log:\n%s", cmd.ProcessState, log)
 }
 
-// final is an error that no time mends.
+// final is an error that does not go away with time.
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
@@ -226,7 +227,7 @@ func (s *Server) awaitReply(ctx context.Context, command []string, texts ...stri
 	})
 }
 
-// Log is what the process has written.
+// Log returns what the process has written.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.logfile())
 	if err != nil {
@@ -235,7 +236,7 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// URL is the address as a URL, with the password if there is one.
+// URL returns the address as a URL, with the password if there is one.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", Host: s.Addr}
 	if s.TLS != nil {
@@ -247,7 +248,7 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// PID is the id of the process.
+// PID returns the id of the process.
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,13 +18,13 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/verify/link"
 )
 
-// Servers that can be cut off from each other announce addresses that lead through this process. Each
-// server dials from an address of its own, so here it is known which two a connection is between.
+// Servers that can be cut off from each other announce addresses that lead through this process.
+// Each server dials from its own address, so this process knows which two a connection is between.
 //
 //	server 1  --from 127.1.0.1-->  wire of server 2  ---->  server 2
 //	                                 the link of 1 and 2
 
-// source is the address from which a server dials.
+// source returns the address from which a server dials.
 func source(number int) string { return fmt.Sprintf("127.1.0.%d", number+1) }
 
 // pair is two servers, the smaller number first.
@@ -49,8 +49,7 @@ type wire struct {
 	to string
 }
 
-// newWires returns wires, if a server that is started for a trial can be told from which address it is
-// to dial.
+// newWires returns wires, if a trial server can be told from which address to dial.
 func newWires(ctx context.Context, trial Spec) (*wires, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("servers cannot be cut off from each other: that takes addresses of their own, which Linux has in 127.1.0.0/16")
@@ -64,7 +63,7 @@ func newWires(ctx context.Context, trial Spec) (*wires, error) {
 	return &wires{links: make(map[pair]*link.Link)}, nil
 }
 
-// lead makes the wires to a server, and has it announce them.
+// lead makes the wires to a server, and makes the server announce them.
 func (w *wires) lead(spec *Spec, kind string) (data, bus *wire, err error) {
 	spec.Args = append(slices.Clone(spec.Args), "--bind-source-addr", source(spec.number))
 	if spec.Sentinel != "" {
@@ -107,7 +106,7 @@ func (w *wires) listen(number int) (*wire, error) {
 	return one, nil
 }
 
-// aim says where the server listens, so much higher for its bus.
+// aim sets where the server listens. higher is added to the port, for its bus.
 func (w *wire) aim(at string, higher int) {
 	if w == nil {
 		return
@@ -119,7 +118,7 @@ func (w *wire) aim(at string, higher int) {
 	w.to = net.JoinHostPort(host, strconv.Itoa(port+higher))
 }
 
-// pass passes on what comes and what is answered, until either side ends.
+// pass passes on requests and replies until either side ends.
 func (w *wire) pass(from net.Conn) {
 	defer from.Close()
 	w.mu.Lock()
@@ -142,8 +141,8 @@ func (w *wire) pass(from net.Conn) {
 	<-ended
 }
 
-// between returns the link of the server that a connection comes from with that to which it leads;
-// nil if it does not come from a server.
+// between returns the link between the server that a connection comes from and the one that it
+// leads to. It returns nil if the connection does not come from a server.
 func (w *wire) between(c net.Conn) *link.Link {
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 	last, ours := strings.CutPrefix(host, "127.1.0.")

@@ -34,7 +34,7 @@ type Key struct {
 	PTTL  int64  `json:"pttl"` // -1 for none
 }
 
-// Of is a key of this type.
+// Of returns a key of this type.
 func Of(kind string, value any, pttl int64) Key { return Key{kind, value, pttl} }
 
 // Moment is what placeholders stand for: a time of a server, and its process.
@@ -69,7 +69,7 @@ func (m Moment) All(texts []string) []string {
 	return all
 }
 
-// Load returns the commands that make a state the only one on a server.
+// Load returns the commands that make a server hold a state and nothing else.
 func (m Moment) Load(state State) [][]string {
 	commands := [][]string{{"FLUSHALL"}}
 	for _, key := range slices.Sorted(maps.Keys(state)) {

@@ -1,4 +1,4 @@
-// Package wallclock gives processes a wall clock of their own, which can be stepped.
+// Package wallclock gives processes their own wall clock, which can be stepped.
 //
 // Such a process runs with a small library loaded before the C library's (LD_PRELOAD), which adds an
 // offset to the wall clock. The offset is in a file that the process maps, so a step takes effect at
@@ -20,5 +20,5 @@ type Clock struct {
 	ahead atomic.Int64
 }
 
-// Ahead is how far ahead of the machine's the clock is.
+// Ahead returns how far ahead of the machine's the clock is.
 func (c *Clock) Ahead() time.Duration { return time.Duration(c.ahead.Load()) }

@@ -17,7 +17,7 @@ var source []byte
 // variable tells the library where the offset is.
 const variable = "REDLATCH_WALLCLOCK"
 
-// Build builds the library in dir, and returns its path. Where there is no compiler, the error is an
+// Build builds the library in dir, and returns its path. If there is no compiler, the error is an
 // [ErrCannot].
 func Build(dir string) (library string, err error) {
 	if _, err := exec.LookPath("gcc"); err != nil {
@@ -40,13 +40,14 @@ func New(file string) (*Clock, error) {
 	return c, c.Set(0)
 }
 
-// Environment is that of a process that has this clock, by the library that [Build] built.
+// Environment returns that of a process that has this clock, through the library that [Build]
+// built.
 func (c *Clock) Environment(library string) []string {
 	return append(os.Environ(), "LD_PRELOAD="+library, variable+"="+c.file)
 }
 
-// Set sets the clock so far ahead of the machine's, or behind. It writes into the file, and does not
-// replace it.
+// Set sets the clock that far ahead of the machine's, or behind it. It writes into the file, and
+// does not replace it.
 func (c *Clock) Set(ahead time.Duration) error {
 	f, err := os.OpenFile(c.file, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

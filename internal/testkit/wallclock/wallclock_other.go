@@ -15,7 +15,7 @@ func Build(string) (library string, err error) {
 // New returns an [ErrCannot].
 func New(string) (*Clock, error) { return nil, ErrCannot }
 
-// Environment is that of this process.
+// Environment returns that of this process.
 func (c *Clock) Environment(string) []string { return nil }
 
 // Set returns an [ErrCannot].

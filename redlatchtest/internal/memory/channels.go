@@ -2,10 +2,10 @@ package memory
 
 import "slices"
 
-// listeners are those to the channels of a server.
+// listeners has the listeners to the channels of a server.
 type listeners struct {
 	channels channels
-	shards   channels                      // sharded ones, which are others
+	shards   channels                      // sharded channels, which are separate
 	relay    func(channel, payload string) // to the other nodes of a cluster; nil if there is none
 }
 
@@ -19,14 +19,14 @@ type Subscription struct {
 // channels are the listeners to each channel.
 type channels map[string][]*Subscription
 
-// add has message called for each message to a channel.
+// add makes tell call message for each message to a channel.
 func (of channels) add(channel string, message func(payload string)) *Subscription {
 	sub := &Subscription{of, channel, message}
 	of[channel] = append(of[channel], sub)
 	return sub
 }
 
-// tell returns how many listeners a message reached.
+// tell sends a message to the listeners of a channel, and returns how many there are.
 func (of channels) tell(channel, payload string) int64 {
 	subs := of[channel]
 	for _, sub := range subs {
@@ -35,7 +35,7 @@ func (of channels) tell(channel, payload string) int64 {
 	return int64(len(subs))
 }
 
-// publish is tell for the other nodes too, whose listeners it does not count.
+// publish is like tell, and also tells the other nodes, whose listeners it does not count.
 func (l *listeners) publish(channel, payload string) int64 {
 	n := l.channels.tell(channel, payload)
 	if l.relay != nil {

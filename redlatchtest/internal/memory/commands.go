@@ -46,8 +46,8 @@ var commands = map[string]command{
 	"XADD": grows(4, xadd), "XTRIM": shrinks(3, xtrim), "XRANGE": reads(3, xrange(false)), "XREVRANGE": reads(3, xrange(true)),
 }
 
-// command runs a command. wrote is whether the script that it is of has written before, which
-// command notes.
+// command runs a command. *wrote says whether the command's script has written before; command
+// updates it.
 func (s *store) command(args []string, wrote *bool) (any, error) {
 	if len(args) == 0 {
 		return nil, errArguments

@@ -6,15 +6,15 @@
 //	                                                         |
 //	Subscribe(channel, message) <------ PUBLISH -------------'     and sharded channels likewise
 //
-// It answers as Redis 7.0 does, in texts as the protocol's second version writes them.
-// TestAnswersAsRedis runs all scripts on both, from random states, and compares what they do. It
-// differs on purpose in this alone:
+// It answers as Redis 7.0 does, in version 2 of the protocol (RESP2). TestAnswersAsRedis runs all
+// scripts on both, from random states, and compares what they do. It differs on purpose only in
+// this:
 //
-//   - Its clock is the clock that it is given, and a key whose time has passed is removed when a
-//     command meets it.
-//   - A large hash has its fields in order, as a small one has. That of Redis has them in none.
-//   - Where a script joins a number to a text, gopher-lua writes all digits, and Redis 14 of them.
-//     So a time in microseconds, joined without string.format, is right here and wrong in Redis.
+//   - Its clock is the one that it is given, and an expired key is removed when a command meets it.
+//   - A large hash keeps its fields in order, as a small one does. In Redis, they have no order.
+//   - If a script concatenates a number and a string, gopher-lua writes all digits, but Redis 14.
+//     So a time in microseconds, concatenated without string.format, is right here and wrong in
+//     Redis.
 //
 // Methods simulate what can happen to a server: it loses its data, comes back with a copy of
 // them as another process ([Server.Restart]), forgets its scripts, or refuses writes ([Refusal]).

@@ -10,13 +10,13 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// engine runs scripts. It keeps one state for all runs of a server: making one takes longer than a
-// script. A script cannot leave anything in it, as in Redis.
+// engine runs scripts. It keeps one Lua state for all runs of a server: creating one takes longer
+// than a script. A script cannot leave anything in it, as in Redis.
 type engine struct {
 	store *store
 	state *lua.LState
 	redis *lua.LTable
-	wrote bool // the script that runs has
+	wrote bool // the running script has written
 }
 
 // compiled has the scripts of all servers, by their text.
@@ -57,8 +57,8 @@ func newEngine(s *store) *engine {
 	return e
 }
 
-// remember has string.match return again what it returned for the same arguments: gopher-lua compiles
-// the pattern in each call, which was an eighth of all that a simulation does.
+// remember makes string.match cache its results: gopher-lua compiles the pattern in each call,
+// which was an eighth of all that a simulation does.
 func (e *engine) remember(library *lua.LTable) {
 	match := library.RawGetString("match").(*lua.LFunction).GFunction
 	known := make(map[[2]lua.LString][]lua.LValue)
@@ -87,7 +87,7 @@ func (e *engine) remember(library *lua.LTable) {
 	}))
 }
 
-// tellVersion sets what a script knows of the version: 6.0 tells none.
+// tellVersion sets the version that scripts see. Redis 6.0 shows them none.
 func (e *engine) tellVersion(old bool) {
 	e.redis.RawSetString("REDIS_VERSION_NUM", lua.LNumber(0x0007000f))
 	if old {
@@ -122,8 +122,8 @@ func (e *engine) eval(script *conn.Script, keys, args []string) conn.Result {
 
 func refused(text string) conn.Result { return conn.Result{Err: &conn.ReplyError{Text: text}} }
 
-// errorText returns the text of what a script raised. Where it is not the error of a command, it is
-// one of the script's own.
+// errorText returns the text of the error that a script raised: the error of a command, or one of
+// the script's own.
 func errorText(err error) string {
 	raised, is := err.(*lua.ApiError)
 	if !is {
@@ -160,7 +160,7 @@ func (e *engine) list(texts []string) *lua.LTable {
 	return table
 }
 
-// call runs a command. Its error ends the script, unless pcall of Lua catches it.
+// call implements redis.call. A command's error ends the script unless Lua's pcall catches it.
 func (e *engine) call(l *lua.LState) int {
 	v, err := e.command(l)
 	if err != nil {
@@ -171,7 +171,7 @@ func (e *engine) call(l *lua.LState) int {
 	return 1
 }
 
-// pcall runs a command. Its error is a table with the field err.
+// pcall implements redis.pcall. It returns an error of the command as a table with the field err.
 func (e *engine) pcall(l *lua.LState) int {
 	v, err := e.command(l)
 	if err != nil {
@@ -201,7 +201,7 @@ func (e *engine) fail(text string) *lua.LTable {
 	return table
 }
 
-// command runs the command that stands on the stack.
+// command runs the command on the Lua stack.
 func (e *engine) command(l *lua.LState) (lua.LValue, error) {
 	args := make([]string, l.GetTop())
 	for i := range args {
@@ -223,7 +223,7 @@ func (e *engine) command(l *lua.LState) (lua.LValue, error) {
 
 var errCommandArguments = &conn.ReplyError{Text: "ERR Lua redis lib command arguments must be strings or integers"}
 
-// value returns what a command returned as a script sees it.
+// value converts a command's result to the value that a script sees.
 func (e *engine) value(v any) lua.LValue {
 	switch v := v.(type) {
 	case nil:
@@ -246,7 +246,7 @@ func (e *engine) value(v any) lua.LValue {
 	panic("memory: a command returned what no script can see")
 }
 
-// luaReply returns what a script returned as a client sees it.
+// luaReply converts a script's result to the reply that a client sees.
 func luaReply(v lua.LValue) conn.Reply {
 	switch v := v.(type) {
 	case lua.LNumber:

@@ -37,8 +37,8 @@ func glob(pattern, key string) bool {
 	return strings.Trim(pattern, "*") == "" && key == ""
 }
 
-// inClass reports whether a byte is in the class with which a pattern begins, after its bracket. It
-// returns the pattern that follows. A class that does not end goes on to the end of the pattern.
+// inClass reports whether a byte is in the class at the start of a pattern, whose bracket is
+// already cut off. It also returns the rest of the pattern. An unclosed class takes all of it.
 func inClass(pattern string, c byte) (found bool, rest string) {
 	pattern, not := strings.CutPrefix(pattern, "^")
 	for pattern != "" && pattern[0] != ']' {

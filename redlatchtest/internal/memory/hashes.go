@@ -46,7 +46,7 @@ func hexists(s *store, args []string) (any, error) {
 	return truth(v != nil), err
 }
 
-// hashList returns a command that answers with what each tells of the fields of a hash.
+// hashList returns a command that replies with what each returns for the fields of a hash.
 func hashList(each func(field, value string) []any) func(s *store, args []string) (any, error) {
 	return func(s *store, args []string) (any, error) {
 		all := []any{}

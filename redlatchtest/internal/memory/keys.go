@@ -75,7 +75,7 @@ type collection interface {
 	remove(name string) bool // reports whether there was such a field or member
 }
 
-// count is HLEN and ZCARD.
+// count implements HLEN and ZCARD.
 func count[T collection](s *store, args []string) (any, error) {
 	all, found, err := valueOf[T](s, args[0])
 	if err != nil || !found {
@@ -84,7 +84,7 @@ func count[T collection](s *store, args []string) (any, error) {
 	return int64(all.size()), nil
 }
 
-// remove is HDEL and ZREM. The key goes with the last of what it holds.
+// remove implements HDEL and ZREM. It also removes the key with its last field or member.
 func remove[T collection](s *store, args []string) (any, error) {
 	all, found, err := valueOf[T](s, args[0])
 	if err != nil || !found {

@@ -9,8 +9,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// integer reads an integer that is written as Redis would write it: without a plus, or zeros before
-// it.
+// integer parses an integer written as Redis would write it: without a plus or leading zeros.
 func integer(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	digits := strings.TrimPrefix(text, "-")
@@ -37,14 +36,14 @@ func scoreText(f float64) string {
 	return numberText(f)
 }
 
-// The functions below read and write numbers as the Lua of Redis does, in place of those of
-// gopher-lua. That reads no exponent without a point, writes large numbers in full, and formats no
-// number that is given as a text.
+// The functions below read and write numbers as the Lua in Redis does. They replace those of
+// gopher-lua, which reads no exponent without a point, writes large numbers in full, and formats no
+// number that is given as a string.
 
-// numberText writes a number as Redis does that a script gives to a command.
+// numberText writes a number as Redis does when a script passes it to a command.
 func numberText(f float64) string { return digits(f, 17) }
 
-// digits writes a number with so many digits at most, as %g of C does.
+// digits writes a number with at most this many digits, as C's %g does.
 func digits(f float64, most int) string {
 	switch {
 	case f == math.Trunc(f) && math.Abs(f) < 1e14 && (f != 0 || !math.Signbit(f)):
@@ -57,7 +56,7 @@ func digits(f float64, most int) string {
 	return strconv.FormatFloat(f, 'g', most, 64)
 }
 
-// number returns a value as a number, and whether it is one or says one.
+// number returns a value as a number, and whether it is a number or a string with one.
 func number(v lua.LValue) (f lua.LNumber, is bool) {
 	switch v := v.(type) {
 	case lua.LNumber:
@@ -74,7 +73,7 @@ func number(v lua.LValue) (f lua.LNumber, is bool) {
 	return 0, false
 }
 
-// toNumber is tonumber of Lua, without another base.
+// toNumber implements Lua's tonumber, without the base argument.
 func toNumber(l *lua.LState) int {
 	if f, is := number(l.CheckAny(1)); is {
 		l.Push(f)
@@ -84,7 +83,7 @@ func toNumber(l *lua.LState) int {
 	return 1
 }
 
-// toText is tostring of Lua.
+// toText implements Lua's tostring.
 func toText(l *lua.LState) int {
 	v := l.CheckAny(1)
 	if f, is := v.(lua.LNumber); is {
@@ -94,7 +93,7 @@ func toText(l *lua.LState) int {
 	return 1
 }
 
-// format is string.format of Lua.
+// format implements Lua's string.format.
 func format(l *lua.LState) int {
 	text, out := l.CheckString(1), make([]byte, 0, 64)
 	for arg := 2; ; {
@@ -135,7 +134,7 @@ func convert(l *lua.LState, out []byte, conversion string, arg int) []byte {
 	if !is {
 		l.TypeError(arg, lua.LTNumber)
 	}
-	switch conversion { // those of the scripts
+	switch conversion { // the ones that the scripts use
 	case "d":
 		return strconv.AppendInt(out, int64(f), 10)
 	case ".0f":

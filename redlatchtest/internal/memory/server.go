@@ -14,8 +14,8 @@ import (
 type Server struct {
 	mu      sync.Mutex // guards what is below
 	name    string
-	starts  int             // of processes: each has another run
-	scripts map[string]bool // by SHA1: those that it would find for EVALSHA
+	starts  int             // of processes: each has its own run_id
+	scripts map[string]bool // by SHA1: those that EVALSHA finds
 	store   store
 	engine  *engine
 }
@@ -40,8 +40,8 @@ func (s *Server) rename() {
 	s.store.run = (text + text)[:40]
 }
 
-// Eval runs scripts one after the other, with no command of others in between, and returns a result
-// for each. known tells whether the server had all of them in its cache.
+// Eval runs scripts one after the other, with no other command in between, and returns a result for
+// each. known says whether the server had all of them in its cache.
 func (s *Server) Eval(calls ...conn.Call) (results []conn.Result, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Server) Eval(calls ...conn.Call) (results []conn.Result, known bool) {
 	return results, known
 }
 
-// Do runs one command, as a client would that is no script.
+// Do runs one command as a client would, outside of any script.
 func (s *Server) Do(args ...string) conn.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +80,8 @@ func (s *Server) Keys(pattern string) []string {
 	return s.store.matching(pattern)
 }
 
-// Subscribe has message called for each message to a channel, under the server's lock: it must not
-// block, or call the server.
+// Subscribe makes the server call message for each message to a channel, under its lock. message
+// must not block, or call the server.
 func (s *Server) Subscribe(channel string, message func(payload string)) *Subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,8 @@ func (s *Server) SubscribeSharded(channel string, message func(payload string)) 
 	return s.store.listeners.shards.add(channel, message), nil
 }
 
-// Relay has the other nodes of a cluster told what is published here. PUBLISH does not count their
-// listeners.
+// Relay sets how the other nodes of a cluster are told what is published here. PUBLISH does not
+// count their listeners.
 func (s *Server) Relay(message func(channel, payload string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,15 +114,15 @@ func (s *Server) Unsubscribe(sub *Subscription) {
 	sub.end()
 }
 
-// Refuse has the server refuse from now on. Serves ends that.
+// Refuse makes the server refuse commands from now on. Serves ends that.
 func (s *Server) Refuse(why Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.store.refusal = why
 }
 
-// Forbid has the user of the commands that follow lack the right to these, which are upper case. It
-// replaces what was forbidden before.
+// Forbid takes away the user's right to these commands, given in upper case. It replaces what was
+// forbidden before.
 func (s *Server) Forbid(commands ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,8 +143,8 @@ func (s *Server) ForgetScripts() {
 	clear(s.scripts)
 }
 
-// Old makes the server one of Redis 6.0: without REDIS_VERSION_NUM in scripts, without sharded
-// channels, and without XTRIM by MINID. Nothing else that the scripts ask tells the difference.
+// Old makes the server behave like Redis 6.0: without REDIS_VERSION_NUM in scripts, without sharded
+// channels, and without XTRIM by MINID. The scripts cannot see any other difference.
 func (s *Server) Old(old bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,8 +166,8 @@ func (s *Server) Copy() Copy {
 	return s.store.keys.clone()
 }
 
-// Restart makes the server another process with these data; nil for none. It has no scripts, and no
-// subscriptions: the caller ends those of its clients.
+// Restart makes the server another process with these data; nil for none. The new process has no
+// scripts and no subscriptions: the caller ends those of the clients.
 func (s *Server) Restart(data Copy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

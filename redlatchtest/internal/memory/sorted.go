@@ -52,7 +52,7 @@ func zincrby(s *store, args []string) (any, error) {
 	return scoreText(score), nil
 }
 
-// scored returns a sorted set, and the score of a member of it if it has that.
+// scored returns a sorted set, and the score of a member if the set has it.
 func scored(s *store, key, name string) (z *sorted, score float64, has bool, err error) {
 	z, found, err := valueOf[*sorted](s, key)
 	if err != nil || !found {
@@ -78,7 +78,7 @@ func zrank(s *store, args []string) (any, error) {
 	return int64(z.find(member{args[1], score})), nil
 }
 
-// byScore returns a sorted set, nil if there is none, and which members have a score of a range.
+// byScore returns a sorted set, nil if there is none, and which members have a score in a range.
 func byScore(s *store, args []string) (z *sorted, i, n int, err error) {
 	from, after := strings.CutPrefix(args[1], "(")
 	to, before := strings.CutPrefix(args[2], "(")
@@ -100,7 +100,7 @@ func zcount(s *store, args []string) (any, error) {
 	return int64(n), err
 }
 
-// tell returns members, each followed by its score if that is asked for.
+// tell returns members, each followed by its score if scores is true.
 func tell(members []member, scores bool) []any {
 	all := make([]any, 0, 2*len(members))
 	for _, m := range members {
@@ -120,7 +120,7 @@ func ranksOf(from, to string) (i, j int64, err error) {
 	return i, j, err
 }
 
-// byRank returns a sorted set, nil if there is none, and which members have a rank of a range.
+// byRank returns a sorted set, nil if there is none, and which members have a rank in a range.
 func byRank(s *store, args []string) (z *sorted, i, n int, err error) {
 	from, to, err := ranksOf(args[1], args[2])
 	if err != nil {
@@ -174,7 +174,7 @@ func zrangebyscore(s *store, args []string) (any, error) {
 	return tell(z.members[i:i+n], scores), nil
 }
 
-// zremrange removes the members of a range, and the key with the last of them.
+// zremrange returns a command that removes a range of members, and the key with its last member.
 func zremrange(by func(s *store, args []string) (z *sorted, i, n int, err error)) verb {
 	return func(s *store, args []string) (any, error) {
 		z, i, n, err := by(s, args)

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// store is what commands work on: the keys of a server, its listeners, and what it says of itself.
+// store is what commands work on: a server's keys, its listeners, and what it says about itself.
 type store struct {
 	now func() time.Time
-	at  int64 // ms since 1970 by now, the same throughout a command or script
+	at  int64 // ms since 1970, read from now once for each command or script
 	run string
 	old bool
 
@@ -28,10 +28,10 @@ type entry struct {
 	expires int64 // ms since 1970; 0 for never
 }
 
-// tick takes the time for the command or script that begins.
+// tick sets the time for the command or script that begins.
 func (s *store) tick() { s.at = s.now().UnixMilli() }
 
-// lookup returns what a key holds; nil if there is no such key, or its time has passed. In the very
+// lookup returns what a key holds; nil if there is no such key, or if it has expired. In the very
 // millisecond at which a key expires, it is still there.
 func (s *store) lookup(key string) *entry {
 	e := s.keys[key]

@@ -41,7 +41,7 @@ func xadd(s *store, args []string) (any, error) {
 // String writes an id as Redis does.
 func (a id) String() string { return strconv.FormatInt(a.ms, 10) + "-" + strconv.FormatInt(a.seq, 10) }
 
-// idOf reads an id; one without a sequence has this one.
+// idOf parses an id. If it has no sequence, it gets this one.
 func idOf(text string, seq int64) (id, error) {
 	ms, rest, has := strings.Cut(text, "-")
 	n, err := strconv.ParseInt(ms, 10, 64)
@@ -117,7 +117,7 @@ func xrange(newestFirst bool) func(*store, []string) (any, error) {
 	}
 }
 
-// streamEnd reads an end of a range of ids: - and + are the ends of the stream, ( leaves an id out.
+// streamEnd parses one end of an id range: - and + are the ends of the stream, ( leaves an id out.
 func streamEnd(text string, seq, step int64) (id, error) {
 	switch text {
 	case "-":

@@ -88,7 +88,7 @@ func incr(s *store, args []string) (any, error) {
 	return n + 1, nil
 }
 
-// maxBits is how long a text can be, in bits.
+// maxBits is how long a string can be, in bits.
 const maxBits = 512 << 20 * 8
 
 func getbit(s *store, args []string) (any, error) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// hash is a hash in the order in which its fields came, as Redis keeps a small one.
+// hash is a hash with its fields in the order in which they were added, as in a small one in Redis.
 type hash struct {
 	fields []string
 	values map[string]string
@@ -16,7 +16,7 @@ func (h *hash) clone() *hash { return &hash{slices.Clone(h.fields), maps.Clone(h
 
 func (h *hash) size() int { return len(h.fields) }
 
-// set reports whether the field is new.
+// set sets a field, and reports whether it is new.
 func (h *hash) set(field, value string) bool {
 	_, had := h.values[field]
 	if !had {
@@ -26,7 +26,7 @@ func (h *hash) set(field, value string) bool {
 	return !had
 }
 
-// remove reports whether there was such a field.
+// remove removes a field, and reports whether there was one.
 func (h *hash) remove(field string) bool {
 	if _, had := h.values[field]; !had {
 		return false
@@ -78,7 +78,7 @@ func (z *sorted) add(text string, score float64) bool {
 	return !had
 }
 
-// remove reports whether there was such a member.
+// remove removes a member, and reports whether there was one.
 func (z *sorted) remove(text string) bool {
 	score, had := z.scores[text]
 	if had {
@@ -111,7 +111,7 @@ func (z *sorted) ranks(from, to int64) (i, n int) {
 	return int(from), int(to - from + 1)
 }
 
-// between returns the members of which the score is in the span.
+// between returns the members whose score is in the span.
 func (z *sorted) between(s span) (i, n int) {
 	i, _ = slices.BinarySearchFunc(z.members, s, func(m member, s span) int {
 		if m.score > s.from || m.score == s.from && !s.after {
@@ -129,10 +129,10 @@ func (z *sorted) between(s span) (i, n int) {
 // span is a range of scores.
 type span struct {
 	from, to      float64
-	after, before bool // its ends are outside
+	after, before bool // whether its ends are outside
 }
 
-// id is that of an entry of a stream.
+// id is the id of an entry of a stream.
 type id struct{ ms, seq int64 }
 
 func (a id) compare(b id) int {
@@ -142,14 +142,14 @@ func (a id) compare(b id) int {
 	return cmp.Compare(a.seq, b.seq)
 }
 
-// item is an entry of a stream: fields and values by turns.
+// item is an entry of a stream: fields and values alternate.
 type item struct {
 	id     id
 	fields []string
 }
 
-// stream is a stream. Redis keeps its entries in blocks, and drops whole blocks where a bound is
-// "about".
+// stream is a stream. Redis keeps its entries in blocks, and only drops whole blocks if a bound is
+// approximate (~).
 type stream struct {
 	items  []item
 	blocks []block
@@ -160,13 +160,13 @@ func (s *stream) clone() *stream {
 	return &stream{slices.Clone(s.items), slices.Clone(s.blocks), s.last}
 }
 
-// block is entries that are kept together: so many, in so many bytes.
+// block is a group of entries that are kept together: how many, and in how many bytes.
 type block struct {
 	entries, bytes int
-	first          item // what the others are written as differences to
+	first          item // the others are stored as differences from it
 }
 
-// What a block has at most, by the defaults stream-node-max-entries and stream-node-max-bytes.
+// The most that a block has, by the defaults stream-node-max-entries and stream-node-max-bytes.
 const (
 	blockEntries = 100
 	blockBytes   = 4096
@@ -203,14 +203,14 @@ func (s *stream) add(e item) {
 	}
 }
 
-// drop drops the first block. It returns how many entries that were.
+// drop drops the first block, and returns how many entries that had.
 func (s *stream) drop() int {
 	n := s.blocks[0].entries
 	s.items, s.blocks = slices.Delete(s.items, 0, n), slices.Delete(s.blocks, 0, 1)
 	return n
 }
 
-// packed is how many bytes a text takes in a block.
+// packed returns how many bytes a text takes in a block.
 func packed(text string) int {
 	if n, err := integer(text); err == nil {
 		return packedInt(n)
@@ -231,7 +231,7 @@ func packed(text string) int {
 	return size + 3
 }
 
-// packedInt is how many bytes a number takes in a block.
+// packedInt returns how many bytes a number takes in a block.
 func packedInt(n int64) int {
 	switch {
 	case 0 <= n && n <= 127:
@@ -248,7 +248,7 @@ func packedInt(n int64) int {
 	return 10
 }
 
-// list is a list, which no script of redlatch knows.
+// list is a list, which no script of redlatch uses.
 type list struct{ items []string }
 
 func (l *list) clone() *list { return &list{slices.Clone(l.items)} }

@@ -39,36 +39,36 @@
 // hundred at most, as docs/guarantees.md allows. Steps of a client's own clock are in the library's
 // own tests, which give it another clock.
 //
-// There are two sorts of roles. A world has one or two crowds, in which many actors share names: these
-// cost the most. And it has six to ten scenes. In a scene an actor has partners, which are
-// clients of its own, on names of its own, and brings them to a state that chance seldom does: one
-// request gets lost or arrives late, a partner dies, hears nothing, or lacks a right. Where no other
-// actor may feel what a scene does to servers, it has servers of its own (scenes/forgetful.go, scenes/undone.go).
+// There are two sorts of roles. A world has one or two crowds, in which many actors share names:
+// these cost the most. And it has six to ten scenes. In a scene, an actor has partners, its own
+// clients with their own names, and brings them to a state that chance rarely reaches: one request
+// gets lost or late, a partner dies, hears nothing, or lacks a right. If a scene must not affect
+// other actors, it has its own servers (scenes/forgetful.go, scenes/undone.go).
 //
 // # What is checked
 //
 //   - The history of what actors did and believed: internal/testkit/verify/history, as for
 //     `redlatch verify`. No two inside, permits, readers, slots and their rests, windows of jobs,
 //     tokens, and writes that a resource takes.
-//   - What a client believes beside what the server knows, at the same instant: a lease that is held
-//     is in Redis, and for longer than the client believes (world/truth.go).
+//   - What a client believes compared with what the server knows, at the same instant: a lease that
+//     is held is in Redis, and for longer than the client believes (world/truth.go).
 //   - What the hook was told: each attempt and each lease has one end.
 //   - Every call ends within its promise, and so does Close; an acquisition ends with its context, at the
 //     same instant.
 //   - In some worlds the program's hook panics at a step of any acquisition, which leaves nothing behind.
 //   - Every key has an expiry at all times. When all is over, the first try gets each lock, and
-//     nothing is left but what is to be remembered. The journal notes a long lease and a long wait once.
-//   - In calm worlds: a release is heard at once by the next in line, no waiter is overtaken, a
-//     holder is told that it is waited for. Nearly all that scenes check is checked there alone.
+//     only what must be remembered is left. The journal notes a long lease and a long wait once.
+//   - In calm worlds: the next waiter in line hears of a release at once, no waiter is overtaken, a
+//     holder is told of its waiters. Most of what scenes check is checked only there.
 //
 // # Running again
 //
-// The network's goroutine does one thing at a time, and waits until all that follows has been done.
-// Letters that are handed in at one moment are put in order before any of them is looked at. No two
-// actors begin at the same nanosecond. Each process runs one world at a time on one processor, with
-// the random numbers of the library drawn from the seed, too. So a seed repeats its world, up to where
-// two runs part: goroutines that wait for the same instant run in another order, and maps are
-// iterated in another. On a busy machine most worlds part at some point; their stories tell where. So a
-// seed that failed may have to be run a few times until it fails again. Its story of the first time is
-// kept.
+// The network's goroutine does one thing at a time, and waits until everything that follows from it
+// is done. Letters that are handed in at one moment are sorted before any of them is looked at. No
+// two actors begin at the same nanosecond. Each process runs one world at a time on one processor,
+// with the random numbers of the library drawn from the seed, too. So a seed repeats its world up
+// to the point where two runs diverge: goroutines that wait for the same instant run in a different
+// order, and so do iterations over maps. On a busy machine, most worlds diverge at some point;
+// their stories show where. So a seed that failed may have to be run a few times until it fails
+// again. Its story of the first time is kept.
 package simulation

@@ -1,4 +1,4 @@
-// Command redlatchvet reports leases that are thrown away or not released on some path:
+// Command redlatchvet reports leases that are discarded or not released on some path:
 //
 //	go install github.com/redlatch/redlatch/redlatchvet/cmd/redlatchvet@latest
 //	redlatchvet ./...

@@ -10,7 +10,7 @@ import (
 
 func forwarded() []os.Signal { return []os.Signal{os.Interrupt} }
 
-// Ends reports whether a signal that is forwarded ends a program.
+// Ends reports whether a forwarded signal is meant to end the program.
 func Ends(os.Signal) bool { return true }
 
 func dropped() []os.Signal { return nil }
@@ -28,11 +28,10 @@ func (c *Child) start() error {
 	return nil
 }
 
-// Forward passes a signal on, where the system can. An interrupt reaches the whole console, and the
-// command with it.
+// Forward does nothing: the system sends an interrupt to the whole console, including the command.
 func (c *Child) Forward(os.Signal) {}
 
-// Terminate does nothing: there is no way to ask.
+// Terminate does nothing: the system has no way to ask.
 func (c *Child) Terminate() {}
 
 // Kill ends the command.
@@ -48,7 +47,7 @@ func (c *Child) Gone() bool {
 	}
 }
 
-// Resume does nothing: commands are not stopped here.
+// Resume does nothing: this system does not suspend commands.
 func (c *Child) Resume() (suspended bool) { return false }
 
 type guard struct{}

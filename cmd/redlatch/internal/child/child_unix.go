@@ -12,14 +12,14 @@ func forwarded() []os.Signal {
 	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }
 
-// Ends reports whether the sender of a signal that is forwarded means the program to end. Many daemons
-// read their configuration again at SIGHUP.
+// Ends reports whether a forwarded signal is meant to end the program. SIGHUP is not: many daemons
+// reload their configuration on it.
 func Ends(sig os.Signal) bool {
 	return sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 && sig != syscall.SIGHUP
 }
 
-// dropped returns the signals that would end the program when the reader of its log has gone, or
-// stop it (Ctrl-Z) while its lease goes on.
+// dropped returns the signals that would end the program when the reader of its log is gone
+// (SIGPIPE), or suspend it while its lease goes on (Ctrl-Z).
 func dropped() []os.Signal { return []os.Signal{syscall.SIGPIPE, syscall.SIGTSTP} }
 
 // start starts the process, and a goroutine that waits for it.
@@ -41,8 +41,8 @@ func (c *Child) start() error {
 	return err
 }
 
-// run starts the process and waits for its end, on one thread: where the kernel kills the process
-// when its parent dies, the parent is the thread that started it, and Go ends idle threads.
+// run starts the process and waits for its end, on one thread. If the kernel kills the process when
+// its parent dies, the parent is the thread that started it, and Go ends idle threads.
 func (c *Child) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -55,12 +55,12 @@ func (c *Child) run(started chan<- error) {
 	c.group = c.cmd.Process.Pid
 	started <- nil
 	c.status = c.reap()
-	_ = c.cmd.Wait() // finds no process any more; it ends the copying to what is not a file
+	_ = c.cmd.Wait() // the process is reaped; this ends the copying to a writer that is no file
 	close(c.exited)
 }
 
-// reap waits for the process. It does what cmd.Wait would, and also hears when the process is
-// stopped.
+// reap waits for the process. It does what cmd.Wait would, and also learns when the process is
+// suspended.
 func (c *Child) reap() Status {
 	for {
 		var ws syscall.WaitStatus
@@ -83,9 +83,9 @@ func (c *Child) reap() Status {
 	}
 }
 
-// Forward passes a signal on. One that is meant to end the command goes to its whole group, as it
-// would from a terminal: else what it started would work on without the lock. One that the command
-// has given a meaning of its own goes to the command alone.
+// Forward passes a signal on. SIGUSR1 and SIGUSR2, whose meaning is the command's own, go to the
+// command alone. All others go to its whole group, as they would from a terminal: else its children
+// would work on without the lock.
 func (c *Child) Forward(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
@@ -101,7 +101,7 @@ func (c *Child) Terminate() { c.tell(syscall.SIGTERM) }
 // tell sends the whole group a signal that is meant to end it.
 func (c *Child) tell(sig syscall.Signal) {
 	c.signal(sig)
-	c.signal(syscall.SIGCONT) // a stopped process hears nothing
+	c.signal(syscall.SIGCONT) // a suspended process would not handle the signal
 }
 
 // Kill ends the whole group.
@@ -110,13 +110,12 @@ func (c *Child) Kill() { c.signal(syscall.SIGKILL) }
 // Gone reports whether no process of the group is left.
 func (c *Child) Gone() bool { return syscall.Kill(-c.group, 0) == syscall.ESRCH }
 
-// signal reaches the whole group. It fails if the group is gone, which is fine.
+// signal sends a signal to the whole group. It fails if the group is gone, which is fine.
 func (c *Child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.group, sig) }
 
-// Resume continues a command that the terminal stopped: one that wants the terminal gets it, if the
-// program itself has it; one that was to be suspended (Ctrl-Z) goes on, since its lease would not
-// wait for it, and then Resume reports true. A command that another process stopped with SIGSTOP
-// stays so.
+// Resume continues a command that the terminal suspended. If the command wanted the terminal, it
+// gets it, provided that the program itself has it. If it was Ctrl-Z, the command goes on, as its
+// lease would not wait, and Resume reports true. A command that SIGSTOP suspended stays suspended.
 func (c *Child) Resume() (suspended bool) {
 	sig := syscall.Signal(c.asleep.Load())
 	switch sig {

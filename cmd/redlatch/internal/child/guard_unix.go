@@ -17,8 +17,8 @@ import (
 
 // guard is the other process, as the program sees it. It reads lines from a pipe: the will of the
 // program, and then the process group to watch and the deadline, in milliseconds of Unix time. The
-// system closes the pipe when the program is gone, in whatever way. By another pipe it tells when it
-// kills.
+// system closes the pipe when the program ends, however it ends. The guard reports through another
+// pipe that it kills.
 type guard struct {
 	cmd   *exec.Cmd
 	pipe  io.WriteCloser
@@ -30,8 +30,8 @@ func startGuard(stderr io.Writer, will string) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Its own group, or a signal to the program's group, such as a kill by a supervisor or Ctrl-C
-	// in a pipeline, would end it too soon.
+	// The guard has its own group: a signal to the program's group, such as a supervisor's kill or
+	// Ctrl-C in a pipeline, would end it too soon.
 	g := &guard{cmd: &exec.Cmd{Path: path, Args: []string{os.Args[0], GuardArg}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}}
 	if file, ok := stderr.(*os.File); ok {
 		g.cmd.Stderr = file
@@ -45,11 +45,11 @@ func startGuard(stderr io.Writer, will string) (*guard, error) {
 	if err := g.cmd.Start(); err != nil {
 		return nil, err
 	}
-	_, _ = fmt.Fprintf(g.pipe, "%q\n", will) // if it is gone already, expect does not find it either
+	_, _ = fmt.Fprintf(g.pipe, "%q\n", will) // if the guard is gone already, expect fails, too
 	return g, nil
 }
 
-// executable is this program's own file, even if an upgrade has replaced it since it was started.
+// executable returns this program's own file. On Linux, an upgrade that replaces it does no harm.
 func executable() (string, error) {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe", nil
@@ -57,15 +57,14 @@ func executable() (string, error) {
 	return os.Executable()
 }
 
-// expect tells the guard until when the group may run. An error would mean that the guard was
-// killed; the program still does its part. A program that is killed between the start of the
-// command, microseconds ago, and this leaves the command without a guard.
+// expect tells the guard how long the group may run. An error would mean that the guard was killed;
+// the program still does its part. If the program is killed in the microseconds between the start
+// of the command and this call, the command has no guard.
 func (g *guard) expect(group int, deadline time.Time) {
 	_, _ = fmt.Fprintf(g.pipe, "%d %d\n", group, deadline.UnixMilli())
 }
 
-// dismiss ends the guard without its doing anything, and reports whether it had killed the group
-// before.
+// dismiss ends the guard before it acts, and reports whether it had already killed the group.
 func (g *guard) dismiss() (killed bool) {
 	_ = g.cmd.Process.Kill()
 	told, _ := io.ReadAll(g.kills)
@@ -73,18 +72,19 @@ func (g *guard) dismiss() (killed bool) {
 	return len(told) > 0
 }
 
-// Guard is what the executable does when its first argument is [GuardArg]: it kills the group that
-// it was told of when the deadline has passed or when in ends, and says so, with the will. In the first
-// case it tells out, too. In the second case it returns the will of the program, and the deadline,
-// once no process of the group is left; if one is left at the deadline, the will is "".
+// Guard is what the executable runs if its first argument is [GuardArg]. When the deadline has
+// passed, or when in ends, it kills the group that it was told of, and calls say. At the deadline
+// it also writes to out. At the end of in it waits until no process of the group is left, and
+// returns the program's will and the deadline. If a process is left at the deadline, that will is
+// "".
 func Guard(in io.Reader, out io.Writer, say func(will, message string)) (will string, deadline time.Time) {
-	// A supervisor that ends everything at once ends the program and its command first. The guard
-	// outlives them.
+	// If a supervisor signals everything at once, the program and its command end first. The guard
+	// must outlive them.
 	signal.Ignore(append(forwarded(), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)...)
 	var group int
 	said := false
 	kill := func(why string) {
-		if guardKill(group) && !said { // what it killed stays in the group until its parent reaps it
+		if guardKill(group) && !said { // killed processes stay in the group until they are reaped
 			said = true
 			say(will, "killed the command: "+why)
 		}
@@ -115,13 +115,13 @@ func Guard(in io.Reader, out io.Writer, say func(will, message string)) (will st
 				expired.Reset(time.Until(deadline))
 			}
 		case <-expired.C:
-			fmt.Fprintln(out, "kill") // before: whoever sees that the command is gone must find this
+			fmt.Fprintln(out, "kill") // first: once the command is gone, dismiss must find this
 			kill("the lease has run out and redlatch did not act")
 		}
 	}
 }
 
-// emptied waits until no process of the group is left, and reports whether that is so before the
+// emptied waits until no process of the group is left, and reports whether that happens before the
 // deadline.
 func emptied(group int, deadline time.Time) bool {
 	for syscall.Kill(-group, 0) != syscall.ESRCH {
@@ -133,6 +133,6 @@ func emptied(group int, deadline time.Time) bool {
 	return true
 }
 
-// guardKill ends the group, and reports whether there was one. Without a group the command was never
-// started; and -0 would be the guard's own.
+// guardKill kills the group, and reports whether there was one. Group 0 means that the command was
+// never started, and a kill of -0 would hit the guard's own group.
 func guardKill(group int) bool { return group > 0 && syscall.Kill(-group, syscall.SIGKILL) == nil }

@@ -14,19 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes make the kernel kill the command when this program dies. It forgets that when the
-// command is one that changes its user (setuid), and what the command starts in turn is not
-// covered; see the guard for that.
+// attributes makes the kernel kill the command when this program dies. The kernel drops that for a
+// setuid command, and it never covers the command's children. The guard covers both.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// orphanAge is for how long a process stays a zombie before it is taken for an orphan: a child of
-// this program's own is waited for at once.
+// orphanAge is how long a process stays a zombie before it counts as an orphan: this program reaps
+// its own children at once.
 const orphanAge = time.Second
 
-// adoptOrphans has processes whose parents have ended, and which end in turn, removed from the table
-// of processes, until stop is called. That is the duty of the first process of a container, and of
-// one that has made itself a subreaper; for any other it does nothing. The processes with these ids
-// are left to the program.
+// adoptOrphans reaps orphans that have ended, until stop is called. That is the duty of the first
+// process of a container, and of a subreaper; in any other process it does nothing. It does not
+// reap the processes with the ids in ours.
 func adoptOrphans(ours ...int) (stop func()) {
 	if os.Getpid() != 1 && !subreaper() {
 		return func() {}
@@ -36,7 +34,7 @@ func adoptOrphans(ours ...int) (stop func()) {
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		look := time.NewTimer(0) // some may have ended before
+		look := time.NewTimer(0) // some orphans may have ended before
 		defer look.Stop()
 		seen := make(map[int]bool)
 		for {
@@ -68,7 +66,7 @@ func reapAgain(seen map[int]bool, ours []int) map[int]bool {
 		switch {
 		case slices.Contains(ours, pid):
 		case seen[pid]:
-			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // if it fails, it is reaped already
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // fails if it was reaped already
 		default:
 			fresh[pid] = true
 		}
@@ -83,9 +81,9 @@ func zombies() []int {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			continue // it is gone
+			continue // the process is gone
 		}
-		// The name of the program, in parentheses, may contain anything.
+		// The program's name, in parentheses, may contain any character.
 		fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
 		if len(fields) > 1 && fields[0] == "Z" && fields[1] == strconv.Itoa(os.Getpid()) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))

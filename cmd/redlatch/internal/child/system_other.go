@@ -6,5 +6,5 @@ import "syscall"
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
-// adoptOrphans does nothing: no container has this program as its first process.
+// adoptOrphans does nothing: here, this program is never the first process of a container.
 func adoptOrphans(...int) (stop func()) { return func() {} }

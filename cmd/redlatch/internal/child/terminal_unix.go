@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the program's controlling terminal, which the group in the foreground reads from and
-// gets Ctrl-C from. A nil terminal is none.
+// terminal is the program's controlling terminal. The foreground group reads from it and gets its
+// Ctrl-C. A nil *terminal means that there is none.
 type terminal struct {
 	fd    int
-	apart *os.File // the same, if it is not the standard input: a command reads a password from it
+	apart *os.File // /dev/tty, if stdin is not the terminal: a command may read a password from it
 	ours  int      // the group of this program
 	lent  bool
 }
@@ -37,7 +37,7 @@ func openTerminal(stdin io.Reader) *terminal {
 	return t
 }
 
-// close takes the terminal back, and closes what was opened.
+// close takes the terminal back, and closes /dev/tty if it was opened.
 func (t *terminal) close() {
 	t.takeBack()
 	if t != nil && t.apart != nil {
@@ -47,10 +47,10 @@ func (t *terminal) close() {
 
 func (t *terminal) foreground() (group int, err error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
 
-// handOver reports whether a new command should start in the foreground, and notes that it does: if
-// this program is there, reads from the terminal, and does not write to a pipe. Behind a pipe there
-// may be a pager, which shares the group of this program and needs the terminal; the command then
-// gets it if and when it asks, by give.
+// handOver reports whether a new command should start in the foreground, and notes that it does. It
+// should if this program is in the foreground, reads from the terminal, and does not write to a
+// pipe. A pipe may lead to a pager, which shares this program's group and needs the terminal. The
+// command then gets the terminal only when it asks; see give.
 func (t *terminal) handOver(stdout io.Writer) bool {
 	if t == nil || t.apart != nil {
 		return false
@@ -72,24 +72,24 @@ func isPipe(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeNamedPipe != 0
 }
 
-// heed undoes forbear before the next start, as far as a command inherits it: a signal with a handler has
-// none in a new program. [signal.Reset] would leave it ignored. The next forbear removes the handler.
+// heed undoes forbear for the next command, which would inherit ignored signals but no handlers.
+// [signal.Reset] would leave the signals ignored. The next forbear removes the handler.
 func (t *terminal) heed() {
 	if t != nil {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU, syscall.SIGTTIN)
 	}
 }
 
-// forbear lets this program use the terminal from the background, to which it has given it away: it
-// ignores the signals that would stop it there. It comes after the start of the command, which
-// would inherit the ignoring.
+// forbear lets this program use the terminal from the background after it gave the terminal to the
+// command: it ignores the signals that would suspend it. It is called after the command has
+// started, which would inherit the ignored signals.
 func (t *terminal) forbear() {
 	if t != nil {
 		signal.Ignore(syscall.SIGTTOU, syscall.SIGTTIN)
 	}
 }
 
-// give moves the group to the foreground, if this program is there or the group itself already is.
+// give moves the group to the foreground, if this program or the group itself is there now.
 func (t *terminal) give(group int) bool {
 	if t == nil {
 		return false
@@ -102,7 +102,7 @@ func (t *terminal) give(group int) bool {
 	return t.set(group)
 }
 
-// takeBack moves this program to the foreground, if it gave the terminal away.
+// takeBack moves this program to the foreground if it gave the terminal away.
 func (t *terminal) takeBack() {
 	if t != nil && t.lent {
 		t.set(t.ours)

@@ -28,15 +28,15 @@ type completer struct {
 	typed []string // the arguments
 }
 
-// complete completes the name of a lock, and for a command that is run under it the two dashes
-// after the name; behind them is a command, of which the shell knows more.
+// complete completes the name of a lock. For run and elect it also completes the two dashes after
+// the name. What follows them is a command, which the shell itself completes.
 func (c completer) complete(
 	cmd *cobra.Command, args []string, begun string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var all []cobra.Completion
 	runs := cmd.Name() == "run" || cmd.Name() == "elect"
 	switch {
-	// Cobra adds a "--" itself, so ArgsLenAtDash does not tell.
+	// Cobra adds a "--" itself, so ArgsLenAtDash does not say whether the user typed it.
 	case runs && slices.Contains(c.typed[:len(c.typed)-1], "--"):
 		return nil, cobra.ShellCompDirectiveDefault
 	case len(args) == 0 && !cmd.Flags().Changed("adopt"):
@@ -47,8 +47,8 @@ func (c completer) complete(
 	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
-// names returns the names in use that begin so, with their holders; none if Redis does not tell
-// within a moment.
+// names returns the names in use that begin with begun, and their holders, as far as Redis lists
+// them within [completionTime].
 func (c completer) names(ctx context.Context, begun string) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
@@ -63,7 +63,7 @@ func (c completer) names(ctx context.Context, begun string) []cobra.Completion {
 		if err != nil || len(all) == completionNames {
 			break
 		}
-		// A shell is to insert no name that needs quotes, and none that the command would read as a flag.
+		// A shell must not insert a name that needs quotes, or that the command reads as a flag.
 		if fleet.ShellWord(info.Name) == info.Name && !strings.HasPrefix(info.Name, "-") {
 			all = append(all, cobra.CompletionWithDesc(info.Name, report.Summary(info)))
 		}
@@ -86,7 +86,7 @@ func arrangeArguments(c completer, root *cobra.Command) {
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { c.arrange(root, f) })
 }
 
-// arrange has a flag complete no names of files, unless it takes one.
+// arrange stops the shell from completing file names for a flag that takes none.
 func (c completer) arrange(cmd *cobra.Command, f *pflag.Flag) {
 	if kind, _ := pflag.UnquoteUsage(f); kind != "FILE" && kind != "directory" {
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions) // which fails if the command offers values

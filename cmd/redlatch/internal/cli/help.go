@@ -15,7 +15,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 )
 
-// arrangeHelp sets what is not cobra's own: the pages, and errors that suggest what was meant.
+// arrangeHelp installs our own help pages, and errors that suggest what the user meant.
 func arrangeHelp(root *cobra.Command) {
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -44,9 +44,9 @@ func arrangeHelp(root *cobra.Command) {
 				}
 				return knownCommand(root, args)
 			}
-		case "completion": // cobra's prints its help for a shell that it does not know
+		case "completion": // cobra's own prints its help for an unknown shell
 			cmd.Args = knownShell
-			cmd.RunE = knownShell // what is not runnable never gets to Args
+			cmd.RunE = knownShell // cobra checks the Args of runnable commands only
 		}
 	}
 	root.SetFlagErrorFunc(flagError)
@@ -64,11 +64,11 @@ func (w *helpWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// columns is how wide a page of help is, as the files below app/help are.
+// columns is the width of a help page, and of the files below app/help.
 const columns = 80
 
-// helpPage returns what is said of a command: how it is used first. The whole page also has what
-// does not fit on a screen.
+// helpPage returns the help for a command, usage first. The whole page also has what does not fit
+// on a screen.
 func helpPage(cmd *cobra.Command, whole bool) string {
 	about, more, _ := strings.Cut(cmd.Long, "\n\n")
 	examples, rare, _ := strings.Cut(cmd.Example, "\n\n")
@@ -83,7 +83,7 @@ func helpPage(cmd *cobra.Command, whole bool) string {
 		section(rare)
 		section("\n" + more)
 	}
-	cmd.InheritedFlags() // has cobra tell these apart from those of the command
+	cmd.InheritedFlags() // makes cobra tell these from the command's own
 	b.WriteString("\nFlags:\n" + cmd.LocalFlags().FlagUsagesWrapped(columns))
 	if cmd.Annotations[app.TalksToNone] == "" {
 		if own := cmd.Annotations[app.OwnServer]; own != "" {
@@ -97,7 +97,7 @@ func helpPage(cmd *cobra.Command, whole bool) string {
 	return b.String()
 }
 
-// alsoCalled are the names under which users look for commands.
+// alsoCalled maps each command to other names under which users look for it.
 var alsoCalled = map[string][]string{
 	"run":     {"exec", "with", "flock"},
 	"elect":   {"leader", "election", "campaign"},
@@ -114,7 +114,7 @@ var alsoCalled = map[string][]string{
 	"dev":     {"server", "start"},
 }
 
-// flagsAlsoCalled are the names under which users look for flags; of several, a command has one.
+// flagsAlsoCalled maps names under which users look for a flag to that flag.
 var flagsAlsoCalled = map[string]string{
 	"addr": "listen", "address": "listen", "port": "listen", "bind": "listen", "http": "listen",
 	"url": "redis", "server": "redis", "uri": "redis",
@@ -130,7 +130,7 @@ var flagsAlsoCalled = map[string]string{
 	"time": "duration", "for": "duration", "seconds": "duration", "message": "reason", "why": "reason",
 }
 
-// knownShell refuses what the completion command is given that is no shell.
+// knownShell refuses an argument of the completion command that is not a known shell.
 func knownShell(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		const text = "completion wants a shell: bash, zsh, fish or powershell"
@@ -143,7 +143,7 @@ func knownShell(_ *cobra.Command, args []string) error {
 // big are the commands that a small build lacks.
 var big = []string{"demo", "dev", "verify", "web"}
 
-// knownCommand refuses what the root command is given when nothing under it has that name.
+// knownCommand refuses an argument of the root command that is not the name of a command.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -157,7 +157,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return exit.Usagef(hint, "there is no command %q", args[0])
 }
 
-// flagError returns the error of a flag that is unknown, or that lacks its value.
+// flagError returns the error for a flag that is unknown, or that lacks its value.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath())
 	var refused *exit.Error // by the value of the flag
@@ -187,7 +187,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return exit.Usagef(hint, "%w", err)
 }
 
-// valueError returns the error of a value that makes no sense.
+// valueError returns the error for a value that makes no sense.
 func valueError(e *pflag.InvalidValueError) error {
 	flag, value := e.GetFlag(), e.GetValue()
 	switch kind := flag.Value.Type(); {
@@ -202,13 +202,13 @@ func valueError(e *pflag.InvalidValueError) error {
 	return exit.Usagef("", "--%s is %q: %w", flag.Name, value, errors.Unwrap(e))
 }
 
-// nearestFlag returns the flag that may be meant, or "". It has cobra compare flags as it compares
-// commands.
+// nearestFlag returns the flag that the user may have meant, or "". It makes cobra compare flags as
+// it compares commands.
 func nearestFlag(cmd *cobra.Command, typed string) string {
 	if other := flagsAlsoCalled[typed]; cmd.Flags().Lookup(other) != nil {
 		return other
 	}
-	if cmd.Flags().Lookup(typed) != nil { // behind a single dash
+	if cmd.Flags().Lookup(typed) != nil { // typed with a single dash
 		return typed
 	}
 	flags := &cobra.Command{}

@@ -1,7 +1,7 @@
 // Package cli is the program redlatch, as a value that tests can start: the tree of its commands,
 // their help and completion, and how it ends.
 //
-// Packages import those to the left of them, and no others of these:
+// Of these packages, each imports only those to its left:
 //
 //	exit   talk          app           hold           cli
 //	       report                      look
@@ -30,10 +30,10 @@ import (
 )
 
 // Main runs the program with these arguments, which leave its own name out, and returns its exit
-// code. The streams become those of the commands that `redlatch run` starts.
+// code. The commands that `redlatch run` starts get the same streams.
 //
-// Main itself handles no signals: a command that has something to put in order does, for as long as
-// it has.
+// Main itself handles no signals. A command that has something to clean up handles them for as long
+// as it does.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := newApp(stdin, stdout, stderr)
 	root, started := newRootCommand(a, args)
@@ -59,7 +59,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app.App {
 	return &app.App{Streams: &talk.Streams{Stdin: stdin, Stdout: stdout, Stderr: stderr}, Version: version()}
 }
 
-// explain adds to the error of a server what was asked of which server, and what to do about it.
+// explain adds to an error what was asked of which server, and a hint.
 func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
 	if e.Hint == "" {
 		e.Hint = app.Advice(e.Err, a.URLs())
@@ -80,15 +80,15 @@ func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
 	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), talk.Unconnected(e.Err))
 }
 
-// named are the commands that are about a name of a lock, or a pattern: their first argument,
-// unless a text has it.
+// named lists the commands that take the name of a lock, or a pattern, as their first argument. A
+// lease given as a text has the name in it.
 var named = []string{"run", "elect", "lock", "unlock", "inspect", "release", "ls", "log"}
 
-// newRootCommand returns the tree of commands. What it points to becomes true when the command line
-// made sense and a command begins.
+// newRootCommand returns the tree of commands. *started becomes true when the command line made
+// sense and a command begins.
 func newRootCommand(a *app.App, typed []string) (root *cobra.Command, started *bool) {
 	started = new(bool)
-	told := false // the version, as --version wants. With a Version of its own, cobra links templates: 9 MB
+	told := false // --version. If the command had a Version, cobra would link templates: 9 MB
 	root = &cobra.Command{
 		Use:   "redlatch",
 		Short: "Locks on Redis that are fair, fenced and fast",

@@ -39,7 +39,7 @@ type build struct {
 	Arch     string `json:"arch"`
 }
 
-// thisBuild returns what the linker was told about this build, or else what the Go tool knows.
+// thisBuild returns what the linker was told about this build, or else what the Go tool recorded.
 func thisBuild() build {
 	b := build{
 		Version: releaseVersion, Revision: releaseCommit, Protocol: script.Protocol,

@@ -2,9 +2,9 @@
 // counter. One worker crashes while it holds the lock. Another stalls until its lease has ended, and
 // then tries to write anyway.
 //
-// Every worker has a client of its own, with connections of its own, as if it were a process of its
-// own; they share a process so that one clock can tell whether two of them ever held at once. A worker
-// that crashes or stalls takes a lease that nothing extends, and does not release it: to Redis this
+// Every worker has its own client and connections, as if it were its own process. They share a
+// process so that one clock can tell whether two of them ever held the lock at once. A worker that
+// crashes or stalls takes a lease that nothing extends, and does not release it. To Redis, this
 // looks just like a process that died or hung.
 package demo
 
@@ -44,7 +44,7 @@ type Event struct {
 	At     time.Duration // since the start
 	Worker int           // from 1
 	Kind   Kind
-	Text   string // for people; empty for what happens all the time
+	Text   string // for people; empty for routine events
 }
 
 // Kind says what happened.
@@ -54,18 +54,18 @@ type Kind int
 const (
 	Acquired Kind = iota
 	Released
-	Crashed  // it holds the lock, and nothing is heard of it any more
-	TookOver // acquired from one that crashed
+	Crashed  // it held the lock, and Redis hears no more from it
+	TookOver // acquired after a holder that crashed
 	Restarted
-	Stalled // it holds the lock, and stands still
+	Stalled // it holds the lock and does nothing
 	Refused // it woke up after its lease, and the counter refused its write
 )
 
-// overtime is how much longer than its duration a demo may take, on a machine that is busy, until all of
-// it has happened.
+// overtime is how much longer than its duration a demo may take on a busy machine until all has
+// happened.
 const overtime = time.Minute
 
-// TTL is the lease that suits a duration with a crash: long enough to be seen, short enough for both faults.
+// TTL returns a demo's TTL: long enough for a crash to be seen, short enough for both faults.
 func TTL(duration time.Duration) time.Duration { return min(duration/8, 2*time.Second) }
 
 // run is a demo under way.
@@ -79,17 +79,17 @@ type run struct {
 	history history
 	workers []*worker
 
-	crash chan struct{} // the worker that receives from it crashes when it holds the lock next
-	stall chan struct{} // the worker that receives from it stalls then
+	crash chan struct{} // the worker that receives from it crashes at its next hold
+	stall chan struct{} // the worker that receives from it stalls at its next hold
 
 	mu   sync.Mutex // guards what is below
-	fell time.Time  // when one crashed, until the lock is taken over; else zero
+	fell time.Time  // when a worker crashed; zero unless the takeover is still to come
 	told [Refused + 1]bool
 }
 
-// Run runs the demo for its duration, and for longer while a part of it has not happened. It returns
-// what came of it, also when ctx ends it early. The error tells of what kept it from running. All that
-// stays behind in Redis is the fence key, for an hour.
+// Run runs the demo for its duration, and longer if something is still to happen. It returns the
+// verdict even if ctx ends the demo early. The error says what kept the demo from running. Only the
+// fence key stays in Redis, for an hour.
 func Run(ctx context.Context, c Config) (Verdict, error) {
 	r := &run{
 		Config: c, start: time.Now(), ttl: TTL(c.Duration),
@@ -102,7 +102,7 @@ func Run(ctx context.Context, c Config) (Verdict, error) {
 	return v, err
 }
 
-// play has new workers do their work until the duration has passed and all has happened.
+// play runs new workers until the duration has passed and all has happened.
 func (r *run) play(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Duration+overtime)
 	defer cancel()
@@ -118,7 +118,7 @@ func (r *run) play(ctx context.Context) error {
 	defer r.dismiss()
 	for i := range r.Workers {
 		w := &worker{run: r, number: i + 1}
-		if err := w.connect(context.WithoutCancel(ctx)); err != nil { // a demo that is ended early tells what it saw
+		if err := w.connect(context.WithoutCancel(ctx)); err != nil { // a demo that ends early still has a verdict
 			return err
 		}
 		r.workers = append(r.workers, w)
@@ -137,7 +137,7 @@ func (r *run) play(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// order has the worker that receives first do something, after that part of the duration.
+// order sends to one worker, the first that receives, after that part of the duration.
 func (r *run) order(ctx context.Context, part float64, to chan<- struct{}) {
 	select {
 	case <-time.After(time.Duration(part * float64(r.Duration))):
@@ -156,7 +156,7 @@ func (r *run) dismiss() {
 	}
 }
 
-// worker stands for a process.
+// worker simulates a process.
 type worker struct {
 	*run
 	number int
@@ -187,7 +187,7 @@ func (w *worker) work(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			if lease != nil {
-				_ = lease.Release(ctx) // if it fails, it expires
+				_ = lease.Release(ctx) // if this fails, the lease expires
 			}
 			return nil
 		case err != nil:
@@ -201,7 +201,7 @@ func (w *worker) work(ctx context.Context) error {
 	}
 }
 
-// hold does the work for one lease, as it should be done.
+// hold does the work under one lease the way a well-behaved holder does.
 func (w *worker) hold(ctx context.Context, lease *redlatch.Lease, end func()) error {
 	time.Sleep(2 * time.Millisecond) // the work
 	if err := w.write(lease.Token()); err != nil && lease.Held() {
@@ -230,8 +230,8 @@ func (w *worker) acquired() {
 		took.Round(time.Millisecond))
 }
 
-// fall has the process die: of its lease Redis hears nothing any more, neither a release nor an extend.
-// It starts again a TTL after the lease.
+// fall simulates the death of the process: Redis gets neither a release nor an extend of its lease.
+// The worker starts again one TTL after the lease has ended.
 func (w *worker) fall(ctx context.Context, lease *redlatch.Lease, _ func()) error {
 	w.mu.Lock()
 	w.fell = time.Now()
@@ -246,27 +246,27 @@ func (w *worker) fall(ctx context.Context, lease *redlatch.Lease, _ func()) erro
 	return nil
 }
 
-// sleepwalk has the process stand still, as under SIGSTOP or in a long collection of garbage: nothing
-// extends its lease. When it wakes, it does not look at its lease but goes on with what it was about
-// to do. Only the token keeps it from doing harm.
+// sleepwalk simulates a process that stalls, as under SIGSTOP or in a long garbage collection:
+// nothing extends its lease. When it wakes, it does not check its lease but goes on with its write.
+// Only the token keeps it from doing harm.
 func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func()) error {
 	token := lease.Token()
 	w.tell(Stalled, "stalls while it holds the lock, for longer than its lease")
-	<-lease.Context().Done() // what a process that really stands still would see only later
+	<-lease.Context().Done() // a process that really stalls would see this only later
 	end()
-	for ctx.Err() == nil && w.guard.Check(Name, token) == nil { // until another has written
+	for ctx.Err() == nil && w.guard.Check(Name, token) == nil { // until a newer holder has written
 		time.Sleep(time.Millisecond)
 	}
 	var stale *fence.StaleError
 	if errors.As(w.write(token), &stale) {
 		w.history.refused.Add(1)
-		late := time.Duration(stale.Current-token) * time.Microsecond // which tokens count
+		late := time.Duration(stale.Current-token) * time.Microsecond // tokens count microseconds
 		w.tell(Refused, "wakes up and writes: refused, its token is %v older than the newest", late)
 	}
 	return nil
 }
 
-// write adds one to the counter, unless a newer token than this was there before.
+// write adds one to the counter, unless the counter has seen a newer token.
 func (r *run) write(token int64) error {
 	return r.guard.Do(context.Background(), Name, token, func(context.Context) error {
 		r.counter.Add(1)

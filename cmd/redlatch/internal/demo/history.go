@@ -11,7 +11,7 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// history is all that the workers believed, by one clock.
+// history records when each worker believed that it held the lock, by one clock.
 type history struct {
 	refused  atomic.Int64 // late writes
 	takeover atomic.Int64 // in milliseconds; 0 if there was none
@@ -27,8 +27,8 @@ type hold struct {
 	begin, end time.Time // end is zero while it lasts
 }
 
-// begin notes that a worker holds a lease, and returns what notes that it stopped. It also stops
-// when the lease is lost.
+// begin notes that a worker holds a lease, and returns a function that notes the end. The hold also
+// ends when the lease is lost.
 func (h *history) begin(worker int, lease *redlatch.Lease) (end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,7 +40,7 @@ func (h *history) begin(worker int, lease *redlatch.Lease) (end func()) {
 		if !one.end.IsZero() {
 			return
 		}
-		// On a busy machine, what waits for the lease's context may run much later than it ended.
+		// On a busy machine, this may run much later than the lease's context ended.
 		if one.end = time.Now(); lease.Deadline().Before(one.end) {
 			one.end = lease.Deadline()
 		}
@@ -49,7 +49,7 @@ func (h *history) begin(worker int, lease *redlatch.Lease) (end func()) {
 	return end
 }
 
-// Verdict is what came of a demo.
+// Verdict is the result of a demo.
 type Verdict struct {
 	Acquisitions       int    `json:"acquisitions"`
 	Overlaps           int    `json:"overlaps"`
@@ -103,7 +103,7 @@ func (r *run) verdict() Verdict {
 	return v
 }
 
-// text is the verdict for people.
+// text returns the verdict for people.
 func (v Verdict) text(ttl time.Duration) string {
 	monotonic := "strictly increasing"
 	if !v.TokensMonotonic {

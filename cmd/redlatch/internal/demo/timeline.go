@@ -13,10 +13,10 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 )
 
-// timeline prints a demo as it happens: a row for each slice of time, and in it a column for each
-// worker that tells how often it held the lock. What is worth a word stands in a row of its own,
-// under its time. Rows are only ever added, so that it reads the same in a terminal, in a pipe and
-// in a log; a terminal gets colours and more rows.
+// timeline prints a demo as it happens: a row for each slice of time, with a column for each worker
+// that says how often it held the lock. A notable event gets its own row, with its time. Rows are
+// only ever added, so it reads the same in a terminal, a pipe and a log. A terminal gets colours
+// and more rows.
 type timeline struct {
 	out    io.Writer
 	colour bool
@@ -27,11 +27,11 @@ type timeline struct {
 
 	mu    sync.Mutex // guards what is below
 	turns []int      // of each worker, in this slice
-	state []string   // what else is to be said of a worker
+	state []string   // the mark of a worker that crashed or stalled
 }
 
-// Show runs the demo, and prints it as it happens. It returns what came of it, also in words. where
-// is the server, in words.
+// Show runs the demo, and prints it as it happens. It returns the verdict, also as text. where
+// names the server in words.
 func Show(ctx context.Context, out io.Writer, where string, c Config) (v Verdict, text string, err error) {
 	t := newTimeline(out, c.Workers, c.Duration)
 	fmt.Fprintln(out, t.fold(0, fmt.Sprintf("%d workers contend for one lock on %s, for %v; a lease lasts %v", c.Workers, where, c.Duration, TTL(c.Duration))))
@@ -122,12 +122,12 @@ func (t *timeline) row() {
 // stampWidth is the width of a stamp and the blank after it.
 const stampWidth = 9
 
-// fold is fold for the terminal, if there is one.
+// fold folds text to the width of the terminal, if there is one.
 func (t *timeline) fold(indent int, text string) string { return terminal.Fold(text, t.width, indent) }
 
 func stamp(d time.Duration) string { return fmt.Sprintf("%7.2fs", d.Seconds()) }
 
-// cell is a column of a row.
+// cell returns a column of a row.
 func (t *timeline) cell(colour, text string) string {
 	return t.paint(colour, fmt.Sprintf("%*s", t.column, text))
 }

@@ -33,7 +33,7 @@ const (
 	Fault   Level = "fault"   // hurts
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	Server string `json:"server"` // "" for the whole deployment
 	Check  string `json:"check"`
@@ -46,10 +46,10 @@ type Finding struct {
 type Options struct {
 	URLs   []string // one deployment, or the nodes of a quorum
 	Prefix string
-	TTL    time.Duration // of the leases that are to be kept there
-	Look   time.Duration // for how long names are looked through; 0: 3s
+	TTL    time.Duration // of the leases that are used there
+	Look   time.Duration // how long to look through the names; 0 means 3s
 
-	// Explain returns what to say of a server that cannot be reached, and what to do, or "".
+	// Explain returns what to say about an unreachable server, and what to do about it, or "".
 	Explain func(err error, url string) (found, advice string)
 
 	// Again returns a command line about a lock on these servers.
@@ -63,17 +63,17 @@ const patience = 3 * time.Second
 type visit struct {
 	Options
 	report func(Finding)
-	offset map[string]time.Duration // of each server's clock against this machine's
-	runs   map[string]string        // by the run_id of a node of the quorum: its address
-	keys   int64                    // on all servers, as far as they tell
-	url    string                   // of the deployment that is looked at
+	offset map[string]time.Duration // of each server's clock from this machine's
+	runs   map[string]string        // address of each node of the quorum, by its run_id
+	keys   int64                    // on all servers, as far as they say
+	url    string                   // of the deployment under examination
 	silent bool                     // a server cannot be reached
-	user   string                   // that the URL of the deployment which is looked at names; "" if none
-	faulty bool                     // a user lacks rights that redlatch needs, and that was told
-	shards bool                     // the deployment that is looked at is a cluster with sharded channels
+	user   string                   // in the URL of that deployment; "" if none
+	faulty bool                     // a finding says that a user lacks rights which redlatch needs
+	shards bool                     // that deployment is a cluster with sharded channels
 }
 
-// node is a server that can be talked to.
+// node is a server that the doctor can reach.
 type node struct {
 	addr   string
 	client rueidis.Client
@@ -88,7 +88,7 @@ func Examine(ctx context.Context, o Options, report func(Finding)) error {
 	var refused []Finding
 	v.report = func(f Finding) {
 		if f.Check != "rights" && strings.Contains(f.Found, "NOPERM") {
-			refused = append(refused, f) // which the line about rights covers, if there is one
+			refused = append(refused, f) // the finding about rights covers it, if there is one
 			return
 		}
 		report(f)
@@ -112,7 +112,7 @@ func Examine(ctx context.Context, o Options, report func(Finding)) error {
 	return nil
 }
 
-// parse returns how to dial what a URL leads to, its address in words, and whether it says that it is
+// parse returns how to dial the servers of a URL, their address in words, and whether the URL names
 // a cluster.
 func parse(url string) (dial rueidis.ClientOption, addr string, cluster bool, err error) {
 	if dial, cluster, err = address.Parse(url); err != nil {
@@ -123,8 +123,8 @@ func parse(url string) (dial rueidis.ClientOption, addr string, cluster bool, er
 	return dial, strings.Join(dial.InitAddress, ","), cluster, nil
 }
 
-// Access returns commands for each user that the URLs name, which give it the rights that redlatch
-// needs; if one names none, a command that makes a user.
+// Access returns the commands that give each user in the URLs the rights that redlatch needs. For a
+// URL without a user, it returns a command that creates one.
 func Access(o Options) (lines []string, err error) {
 	cannot := func(what, text string) error {
 		return fmt.Errorf("%w: the %s %q has a blank or a quote, which the rules of a user cannot spell", redlatch.ErrInvalid, what, text)
@@ -152,10 +152,10 @@ func Access(o Options) (lines []string, err error) {
 	return lines, nil
 }
 
-// connect connects to what a URL leads to, or reports why it cannot, and returns nil.
+// connect connects to the servers of a URL. If it cannot, it reports why, and returns nil.
 func (v *visit) connect(ctx context.Context, url, addr string, o rueidis.ClientOption) (client rueidis.Client) {
 	v.url = url
-	c, err := dial.One(ctx, url, dial.Options{Timeout: patience}) // whose errors are those of other commands
+	c, err := dial.One(ctx, url, dial.Options{Timeout: patience}) // its errors are those of other commands
 	if err == nil {
 		_ = c.Close()
 		client, err = rueidis.NewClient(o)
@@ -175,7 +175,7 @@ func (v *visit) unreachable(addr string, err error) {
 	v.report(Finding{addr, "reach", Fault, found, advice + "; nothing else of this server was looked at"})
 }
 
-// deployment looks at what one URL leads to. The error says that the URL makes no sense.
+// deployment examines the servers of one URL. It returns an error if the URL makes no sense.
 func (v *visit) deployment(ctx context.Context, url string) error {
 	dial, addr, cluster, err := parse(url)
 	if err != nil {
@@ -205,16 +205,16 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 	one := &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
 	if cluster {
 		whole := *one
-		if len(masters) > 0 { // which answers: another node may be down
+		if len(masters) > 0 { // this node answers; another one may be down
 			whole.client = masters[0].client
 		}
 		v.cluster(ctx, &whole)
 		v.together(ctx, dial, &whole)
 	}
-	if !cluster || len(masters) == 0 { // or nobody tells
+	if !cluster || len(masters) == 0 { // or no node says that it is a master
 		masters = []*node{one}
 	}
-	for _, n := range masters { // each has users of its own
+	for _, n := range masters { // each master has its own users
 		v.rights(ctx, n)
 		v.size(ctx, n)
 	}
@@ -225,7 +225,7 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 	return nil
 }
 
-// once reports a node of the quorum to which another URL leads, too.
+// once reports a node of the quorum that another URL names, too.
 func (v *visit) once(n *node) {
 	id := n.info["run_id"]
 	if other := v.runs[id]; id != "" && other != "" && len(v.URLs) > 1 {
@@ -235,9 +235,9 @@ func (v *visit) once(n *node) {
 	v.runs[id] = n.addr
 }
 
-// size adds the number of keys on a server to those that are known.
+// size adds the number of keys on a server to the total.
 func (v *visit) size(ctx context.Context, n *node) {
-	m, err := n.ask(ctx, "DBSIZE") // which may not be permitted
+	m, err := n.ask(ctx, "DBSIZE") // this may not be permitted
 	if size, e := m.AsInt64(); err == nil && e == nil {
 		v.keys += size
 	}
@@ -256,10 +256,10 @@ func (n *node) text(ctx context.Context, command ...string) (string, error) {
 		return "", err
 	}
 	text, err := m.ToString()
-	return strings.TrimPrefix(text, "txt:"), err // what RESP3 marks a text with
+	return strings.TrimPrefix(text, "txt:"), err // the RESP3 mark of a text
 }
 
-// clean is an error without what says only where it passed.
+// clean returns the text of an error without the wrapping that only says where it passed.
 func clean(err error) string {
 	if refused, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return refused.Error()

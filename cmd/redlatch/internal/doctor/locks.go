@@ -26,7 +26,7 @@ import (
 func (v *visit) cluster(ctx context.Context, n *node) {
 	text, err := n.text(ctx, "CLUSTER", "INFO")
 	if err != nil && strings.Contains(err.Error(), "not supported") {
-		return // by the embedded server, which is no cluster
+		return // this is the embedded server, which is no cluster
 	}
 	if err != nil {
 		advice := "look again when its nodes answer"
@@ -93,7 +93,7 @@ func (v *visit) rights(ctx context.Context, n *node) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var r conn.Result
-	for moved := true; moved && ctx.Err() == nil; { // until the key is one of those that the node of a cluster has
+	for moved := true; moved && ctx.Err() == nil; { // until this node of a cluster has the key's slot
 		probe := keys.Grants(v.Prefix, "doctor-"+rand.Text())
 		r = n.conn.Eval(ctx, conn.Call{Script: try, Keys: []string{probe}, Args: access.Scripted(v.shards)})[0]
 		refused, ok := errors.AsType[*conn.ReplyError](r.Err)
@@ -138,8 +138,8 @@ func (v *visit) lacks(n *node, what string) {
 	v.report(Finding{n.addr, "rights", Fault, "the user " + user + " may not do what redlatch does: " + what, permit})
 }
 
-// listening publishes something and listens for it; on a sharded channel, as in a cluster from
-// Redis 7.0 on, or on a plain one.
+// listening publishes a message and listens for it, on a plain channel, or on a sharded one, which
+// clusters have from Redis 7.0 on.
 func (v *visit) listening(ctx context.Context, n *node, sharded bool) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -150,7 +150,7 @@ func (v *visit) listening(ctx context.Context, n *node, sharded bool) {
 		rights = "+ssubscribe, +sunsubscribe, +spublish"
 	}
 	up, heard := make(chan struct{}, 1), make(chan error, 1)
-	hears := func(err error) { // the first that is heard counts
+	hears := func(err error) { // the first call counts
 		select {
 		case heard <- err:
 		default:
@@ -182,7 +182,7 @@ func (v *visit) listening(ctx context.Context, n *node, sharded bool) {
 	v.report(f)
 }
 
-// quorum reports on the right to vote of all nodes that answer.
+// quorum reports which of the nodes that answer may vote.
 func (v *visit) quorum(nodes []redlatch.NodeInfo) {
 	type tally struct {
 		voters, novel int
@@ -228,8 +228,8 @@ func (v *visit) quorum(nodes []redlatch.NodeInfo) {
 	}
 }
 
-// locks looks at all that a client of redlatch sees: the votes of a quorum, and the names under the
-// prefix, for what is no lock of redlatch's.
+// locks examines what a client of redlatch sees: the votes of a quorum, and the names under the
+// prefix. It looks for keys that are not redlatch's locks.
 func (v *visit) locks(ctx context.Context) {
 	client, err := v.open(ctx)
 	if err != nil {
@@ -239,7 +239,7 @@ func (v *visit) locks(ctx context.Context) {
 		case len(v.URLs) > 1:
 			v.report(Finding{"", "votes", Fault, fmt.Sprintf("most of the %d nodes cannot be reached", len(v.URLs)), "nothing can be acquired from here: see what is said of each node"})
 		}
-		return // why a server cannot be reached has been told
+		return // another finding says why a server cannot be reached
 	}
 	defer client.Close()
 	nodes := client.Nodes(ctx)
@@ -251,10 +251,10 @@ func (v *visit) locks(ctx context.Context) {
 	}
 }
 
-// maxTold is how many names are told of each level; the rest is counted.
+// maxTold is how many names of each level are reported; the rest are only counted.
 const maxTold = 10
 
-// names looks at each name, and reports whether it came to the end. mute says that too few nodes vote.
+// names looks at each name, and reports whether it saw them all. mute says that too few nodes vote.
 func (v *visit) names(look context.Context, client *redlatch.Client, mute bool) bool {
 	keys, names, strange := 0, 0, 0
 	met := make(map[Level]int)
@@ -336,7 +336,7 @@ func (v *visit) deadlocks(ctx context.Context, client *redlatch.Client) {
 	}
 }
 
-// incomplete says how far a look came.
+// incomplete says how far an unfinished look came.
 func (v *visit) incomplete(keys, names int) string {
 	of := ""
 	if v.keys > 0 {
@@ -345,7 +345,7 @@ func (v *visit) incomplete(keys, names int) string {
 	return fmt.Sprintf("looked for %v and met %d keys under the prefix%s, with %d names in use: not at the rest", v.Look, keys, of, names)
 }
 
-// suspect is what is odd about a name, if anything is.
+// suspect returns what is wrong with a name, if anything is.
 func (v *visit) suspect(info redlatch.LockInfo) (Finding, bool) {
 	f := Finding{"", "locks", Warning, fmt.Sprintf("key %q is a %s", info.Key, info.RedisType), ""}
 	if info.RedisType != "" {
@@ -375,7 +375,7 @@ func (v *visit) open(ctx context.Context) (*redlatch.Client, error) {
 	return redlatch.Open(ctx, v.URLs[0], o)
 }
 
-// unlisted returns what to do where names cannot be listed.
+// unlisted returns what to do if names cannot be listed.
 func unlisted(err error) string {
 	if retry.Says(err, "NOPERM") {
 		return "permit +scan"

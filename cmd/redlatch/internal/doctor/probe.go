@@ -20,7 +20,7 @@ import (
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
-// abilities tries what the scripts of redlatch need of a server.
+// abilities is a script that tries what redlatch's scripts need of a server.
 var abilities = conn.NewScript("doctor abilities", abilitiesLua)
 
 //go:embed abilities.lua
@@ -28,7 +28,7 @@ var abilitiesLua string
 
 const unusable = "redlatch cannot be used on this server"
 
-// needs are what redlatch needs of a server, and what is missing without it.
+// needs lists what redlatch needs of a server, and what does not work without it.
 var needs = []struct {
 	ability string // as abilities names it
 	what    string
@@ -46,9 +46,9 @@ var needs = []struct {
 	{"SPUBLISH", "SPUBLISH in scripts", Note, "in a cluster, grants go over plain channels, to all of its nodes"},
 }
 
-// Probe tries what redlatch needs of each server: in a few scripts with keys of their own under the
-// prefix, which it deletes, and in a few commands. It goes by what the server does, and not by the
-// version that it tells.
+// Probe tries what redlatch needs of each server: in a few scripts and a few commands. The scripts
+// use their own keys under the prefix, which Probe deletes. It trusts what the server does, not the
+// version that it reports.
 func Probe(ctx context.Context, o Options, report func(Finding)) error {
 	v := &visit{Options: o, report: report, offset: make(map[string]time.Duration)}
 	for _, url := range o.URLs {
@@ -59,13 +59,13 @@ func Probe(ctx context.Context, o Options, report func(Finding)) error {
 	return nil
 }
 
-// probe tries what one URL leads to. The error says that the URL makes no sense.
+// probe tries the servers of one URL. It returns an error if the URL makes no sense.
 func (v *visit) probe(ctx context.Context, url string) error {
 	dial, addr, cluster, err := parse(url)
 	if err != nil {
 		return err
 	}
-	var nodes [2]*node // two, so that they have connections of their own
+	var nodes [2]*node // two, each with its own connections
 	for i := range nodes {
 		client := v.connect(ctx, url, addr, dial)
 		if client == nil {
@@ -126,7 +126,7 @@ func (v *visit) abilities(ctx context.Context, n *node, cluster bool) bool {
 	return true
 }
 
-// reads is how often a script reads a key to find out whether another one changes it.
+// reads is how often a script reads a key to find out whether another script changes it.
 const reads = 5000
 
 var reader = conn.NewScript("doctor read", `local before = redis.call('GET', KEYS[1])
@@ -142,7 +142,7 @@ return 1
 
 var remover = conn.NewScript("doctor delete", "return redis.call('DEL', KEYS[1])")
 
-// isolation reports whether a script sees what another one writes while it runs.
+// isolation reports whether a running script sees what another script writes.
 func (v *visit) isolation(ctx context.Context, n, other *node) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -185,7 +185,7 @@ func (v *visit) isolation(ctx context.Context, n, other *node) {
 	v.report(f)
 }
 
-// commands tries what clients send beside scripts.
+// commands tries the commands that clients send beside scripts.
 func (v *visit) commands(ctx context.Context, n *node, sentinel bool) {
 	for _, c := range []struct {
 		command string

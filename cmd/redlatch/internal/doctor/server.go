@@ -14,7 +14,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
-// server looks at one server by itself.
+// server examines one server.
 func (v *visit) server(ctx context.Context, n *node, cluster bool) {
 	if !v.roundTrip(ctx, n) {
 		return
@@ -34,15 +34,15 @@ func (v *visit) server(ctx context.Context, n *node, cluster bool) {
 	}
 }
 
-// roundTrip compares the time of a request with the TTL, and the clocks. It reports whether the
-// server answers.
+// roundTrip compares the time of a request with the TTL, and the server's clock with this
+// machine's. It reports whether the server answers.
 func (v *visit) roundTrip(ctx context.Context, n *node) bool {
 	var times []time.Duration
 	for range 9 {
 		sent := time.Now()
 		m, err := n.ask(ctx, "TIME")
 		took := time.Since(sent)
-		if retry.Says(err, "NOPERM") { // it was reached
+		if retry.Says(err, "NOPERM") { // the server was reached
 			v.report(Finding{n.addr, "round trip", Warning, "not measured: " + clean(err), permit})
 			return true
 		}
@@ -111,7 +111,7 @@ func (v *visit) role(n *node, cluster bool) {
 	v.report(f)
 }
 
-// worse adds what is at least a warning.
+// worse adds a problem that is at least a warning.
 func (f *Finding) worse(found, advice string) {
 	f.Found += ", " + found
 	if f.Level == OK {
@@ -121,7 +121,7 @@ func (f *Finding) worse(found, advice string) {
 	f.Advice += "; " + advice
 }
 
-// memory looks for what deletes keys before their time.
+// memory checks whether the server may evict keys before they expire.
 func (v *visit) memory(n *node) {
 	policy, limit := n.info["maxmemory_policy"], n.info["maxmemory"]
 	f := Finding{n.addr, "eviction", OK, fmt.Sprintf("maxmemory-policy %s, maxmemory %s", policy, limit), ""}
@@ -130,7 +130,7 @@ func (v *visit) memory(n *node) {
 	switch {
 	case policy == "noeviction" && most > 0 && used > most:
 		f.Level, f.Found = Fault, fmt.Sprintf("memory is full: %d of %d bytes", used, most)
-		f.Advice = "nothing that is not in line already can be acquired (OOM): raise maxmemory, or see what else fills the server"
+		f.Advice = "locks that are held stay held, but new mutexes and places in line are refused (OOM): raise maxmemory, or see what else fills the server"
 	case policy == "":
 		f.Level, f.Found, f.Advice = Warning, "the server does not tell its maxmemory-policy", "make sure that it is noeviction"
 	case policy != "noeviction" && limit != "0":
@@ -157,7 +157,7 @@ func (v *visit) persistence(n *node) {
 	v.report(f)
 }
 
-// replicas looks at how far they are behind.
+// replicas reports how far each replica is behind.
 func (v *visit) replicas(ctx context.Context, n *node) {
 	count, _ := strconv.Atoi(n.info["connected_slaves"])
 	if count == 0 {
@@ -168,7 +168,7 @@ func (v *visit) replicas(ctx context.Context, n *node) {
 	for i := range count {
 		text, told := n.info["slave"+strconv.Itoa(i)]
 		if !told {
-			break // whatever the number says
+			break // although the count says more
 		}
 		replica := Pairs(text, ",", "=")
 		at, _ := strconv.ParseInt(replica["offset"], 10, 64)
@@ -198,7 +198,7 @@ func (v *visit) replicas(ctx context.Context, n *node) {
 	v.report(f)
 }
 
-// Pairs reads names and values, each pair with a text between the two, and another behind it.
+// Pairs parses names and values. between separates a name from its value, and behind ends a pair.
 func Pairs(text, behind, between string) map[string]string {
 	all := make(map[string]string)
 	for pair := range strings.SplitSeq(text, behind) {
@@ -226,7 +226,7 @@ func (v *visit) clocks() {
 	}
 }
 
-// round leaves out what nobody reads.
+// round drops digits that do not matter.
 func round(d time.Duration) time.Duration {
 	switch abs := d.Abs(); {
 	case abs > time.Second:

@@ -15,7 +15,7 @@ var colours = map[Level]string{
 }
 
 // Text returns findings for people: in lines of at most that width, unless it is 0, and with a
-// colour for each level if there are to be colours.
+// colour for each level if colour is true.
 func Text(all []Finding, width int, colour bool) string {
 	var level, server, check int // the widths of the columns
 	for _, f := range all {

@@ -50,8 +50,8 @@ func write(dir string) error {
 		root.GenFishCompletionFile(file("fish"), true), root.GenPowerShellCompletionFileWithDesc(file("ps1")))
 }
 
-// pages writes the page of a command and those of the commands under it. Pages are packed without a
-// date, so that the same commands give the same files.
+// pages writes the man page of a command, and those of the commands under it. Pages are packed
+// without a date, so that the same commands give the same files.
 func pages(cmd *cobra.Command, dir string) error {
 	for _, under := range cmd.Commands() {
 		if under.IsAvailableCommand() {
@@ -64,7 +64,7 @@ func pages(cmd *cobra.Command, dir string) error {
 	verbatim(cmd)
 	header := &doc.GenManHeader{Title: strings.ToUpper(name(cmd)), Section: "1", Source: "redlatch", Manual: "redlatch", Date: &time.Time{}}
 	var packed bytes.Buffer
-	page, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // which there is
+	page, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a valid level
 	if err := errors.Join(doc.GenMan(cmd, header, page), page.Close()); err != nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func name(cmd *cobra.Command) string {
 	return strings.ReplaceAll(cmd.CommandPath(), " ", "-")
 }
 
-// verbatim keeps the lines of a help text that are indented, such as tables, as they are: four
-// spaces are what the page's generator takes for that.
+// verbatim keeps the lines of a help text that are indented, such as tables, as they are: the
+// generator keeps lines as they are if they begin with four spaces.
 func verbatim(cmd *cobra.Command) {
 	lines := strings.Split(cmd.Long, "\n")
 	for i, line := range lines {

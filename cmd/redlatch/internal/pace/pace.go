@@ -3,8 +3,8 @@ package pace
 
 import "time"
 
-// Every calls f when the first time has passed, and then each time that the other has, until stop is
-// called. No call is under way when stop returns.
+// Every calls f after first, and then again whenever then has passed, until stop is called. No call
+// is under way when stop returns.
 func Every(first, then time.Duration, f func()) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

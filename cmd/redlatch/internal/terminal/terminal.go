@@ -1,4 +1,4 @@
-// Package terminal tells whether a stream is a terminal, and fits text into it.
+// Package terminal says whether a stream is a terminal, and fits text into it.
 package terminal
 
 import (
@@ -16,13 +16,13 @@ const (
 	Yellow = "33"
 )
 
-// Is reports whether a stream is that of a terminal.
+// Is reports whether a stream is a terminal.
 func Is(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Of returns the width of a terminal, and whether it is to have colours; 0 if the stream is none.
+// Of returns the width of a terminal, and whether to use colours. If it is none, the width is 0.
 func Of(stream any) (width int, colour bool) {
 	if !Is(stream) {
 		return 0, false
@@ -35,7 +35,7 @@ func Of(stream any) (width int, colour bool) {
 }
 
 // Fold breaks a text into lines of at most that width, unless it is 0. All but the first are
-// indented by that many blanks, if half of a line is left beside them.
+// indented by indent spaces, or by 2 if that would take more than half of a line.
 func Fold(text string, width, indent int) string {
 	if indent > width/2 {
 		indent = 2

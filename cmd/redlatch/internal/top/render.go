@@ -13,7 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-// The styles beside those of package terminal: of a heading, and of the row under the cursor.
+// More styles than package terminal has: for a heading, and for the row under the cursor.
 const (
 	bold    = "1"
 	inverse = "7"
@@ -38,10 +38,10 @@ const helpText = `  j k, arrows      next and previous lock
   g G              first and last
   q, ctrl+c        quit`
 
-// rows is how many locks fit on the screen.
+// rows returns how many locks fit on the screen.
 func (m *model) rows() int { return max(1, m.height-7) }
 
-// render is the whole screen.
+// render returns the whole screen.
 func (m *model) render() string {
 	if m.width == 0 || m.picture == nil {
 		return "looking…"
@@ -87,7 +87,7 @@ func (m *model) header() string {
 	return m.style(bold, "redlatch") + "  " + state
 }
 
-// summary is the figures of all locks: how many, and the longest.
+// summary returns the figures of all locks: the counts, and the longest times.
 func (m *model) summary() []string {
 	t := m.picture.Totals
 	if m.picture.Taken.IsZero() && m.picture.Found == 0 {
@@ -130,11 +130,11 @@ func (m *model) footer() string {
 	if q.State != "" {
 		set = append(set, q.State)
 	}
-	// What hides rows comes first: a narrow screen has no room for the rest.
+	// The filters come first, as they hide rows: a narrow screen has no room for the rest.
 	return m.style(terminal.Dim, strings.Join(append(set, "by "+cmp.Or(q.Sort, fleet.Sorts[0]), left), "  |  "))
 }
 
-// nothing stands for a list without locks.
+// nothing returns the text in place of an empty list.
 func (m *model) nothing() string {
 	if m.query.Search != "" || m.query.State != "" {
 		return "no lock matches; names in use: " + fleet.Count(len(m.picture.Locks))
@@ -145,7 +145,7 @@ func (m *model) nothing() string {
 	return "nothing is locked"
 }
 
-// list is the locks around the cursor.
+// list returns the rows of the locks around the cursor.
 func (m *model) list() []string {
 	locks := m.locks()
 	switch {
@@ -167,14 +167,14 @@ func (m *model) list() []string {
 	return lines
 }
 
-// widths are those of the columns that do not depend on the screen; they do not jump when values
-// change. Names and holders share what is left.
+// widths has the columns of a fixed width, which do not jump when values change. Names and holders
+// share what is left.
 var widths = map[string]int{fleet.Kind: 14, fleet.Held: 8, fleet.Waiting: 11, fleet.Waited: 12}
 
-// long is the wait from which on it is red.
+// long is how long a wait must be to be shown in red.
 const long = 10 * time.Second
 
-// table is a heading and a row for each lock.
+// table returns a heading and a row for each lock.
 func (m *model) table(locks []*fleet.Lock) []string {
 	columns, flexible := fleet.Columns, m.width
 	if m.width < 100 {
@@ -221,7 +221,7 @@ func (m *model) table(locks []*fleet.Lock) []string {
 	return lines
 }
 
-// page is all about the lock that is open.
+// page returns the page of the open lock.
 func (m *model) page() []string {
 	l, err := m.picture.Detail(m.open)
 	lines := []string{m.style(bold, fleet.Visible(m.open))}
@@ -264,10 +264,10 @@ func (m *model) page() []string {
 	return lines
 }
 
-// shownHolders is how many holders of a lock have their facts on its page.
+// shownHolders is how many holders of a lock its page shows.
 const shownHolders = 4
 
-// fit is the text in a column of that width.
+// fit cuts or pads text to a column of that width.
 func fit(text string, width int) string {
 	text = ansi.Truncate(text, width, "…")
 	return text + strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))

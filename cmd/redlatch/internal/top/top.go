@@ -15,8 +15,8 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-// Run shows the picture of the poller until the viewer quits or ctx is done. Both streams are those
-// of a terminal.
+// Run shows the picture of the poller until the viewer quits or ctx is done. Both streams must be
+// terminals.
 func Run(ctx context.Context, p *fleet.Poller, q fleet.Query, stdin io.Reader, stdout io.Writer) error {
 	m := &model{query: q, now: time.Now, watch: p.Watch}
 	m.watched = p.Watch(fleet.Interest{})
@@ -28,7 +28,7 @@ func Run(ctx context.Context, p *fleet.Poller, q fleet.Query, stdin io.Reader, s
 			program.Send(pictured{picture})
 			select {
 			case <-next:
-			case <-time.After(time.Second): // for the age of a picture that is old
+			case <-time.After(time.Second): // to update the age of an old picture
 			case <-ended:
 				return
 			}
@@ -43,7 +43,7 @@ func Run(ctx context.Context, p *fleet.Poller, q fleet.Query, stdin io.Reader, s
 	return err
 }
 
-// Print writes the table once, for what is no terminal.
+// Print writes the table once, for an output that is no terminal.
 func Print(ctx context.Context, p *fleet.Poller, q fleet.Query, stdout io.Writer) error {
 	defer p.Watch(fleet.Interest{})()
 	for {
@@ -68,10 +68,10 @@ func Print(ctx context.Context, p *fleet.Poller, q fleet.Query, stdout io.Writer
 	}
 }
 
-// pictured says that there is another picture.
+// pictured is the message that there is a new picture.
 type pictured struct{ *fleet.Picture }
 
-// model is what the viewer sees.
+// model is the state of the screen.
 type model struct {
 	picture       *fleet.Picture
 	newest        *fleet.Picture // while paused
@@ -86,7 +86,7 @@ type model struct {
 	plain         bool // without colours
 
 	now     func() time.Time
-	zone    *time.Location // of the moments that are shown; nil for that of this machine
+	zone    *time.Location // of the times that are shown; nil for this machine's
 	watch   func(fleet.Interest) (stop func())
 	watched func() // ends the watch
 }
@@ -109,7 +109,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// press does what a key says.
+// press handles a key.
 func (m *model) press(key, text string) tea.Cmd {
 	if key == "ctrl+c" {
 		return tea.Quit
@@ -167,7 +167,7 @@ func (m *model) press(key, text string) tea.Cmd {
 	return nil
 }
 
-// search takes a key of the text that is searched.
+// search handles a key while the viewer types a search.
 func (m *model) search(key, text string) {
 	switch key {
 	case "enter":
@@ -207,7 +207,7 @@ func (m *model) follow() {
 		m.cursor = i
 		return
 	}
-	m.cursor = max(0, min(m.cursor, len(locks)-1)) // on what is in its place
+	m.cursor = max(0, min(m.cursor, len(locks)-1)) // on the lock that is in its place now
 }
 
 func (m *model) locks() []*fleet.Lock {

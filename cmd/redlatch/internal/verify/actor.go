@@ -68,7 +68,7 @@ func (a *actor) pick() take {
 // guarded reports whether the register of this lock has one writer at a time.
 func guarded(t take) bool { return t.kind != history.Semaphore && t.mode != "r" }
 
-// once is one acquisition and all that follows.
+// once makes one acquisition, and does all that follows.
 func (a *actor) once(ctx context.Context) {
 	t := a.pick()
 	stall := guarded(t) && a.kind != history.Job && a.claimStall()
@@ -126,8 +126,8 @@ func (a *actor) call(t take, name string) int64 {
 }
 
 func (a *actor) granted(op int64, l lease) {
-	// The token is there as long as the lease is. It is 0 if the lease was lost by the time that it
-	// is here, and then nothing is known of it.
+	// The token is 0 if the lease was already lost when the acquisition returned. Then nothing is
+	// known of it.
 	if token := l.Token(); token != 0 {
 		a.rec.Note(history.Event{Type: history.Granted, Op: op, Token: token, Owner: l.owner(), Slot: l.slot})
 		a.acquired.Add(1)
@@ -142,8 +142,8 @@ func (a *actor) look(op int64, l lease) bool {
 	return a.rec.Look(op, func() int64 { return int64(l.remaining()) })
 }
 
-// hold works under a lease. What it does not do is to look at the lease right before it writes:
-// that is for the token.
+// hold works under a lease. It does not check the lease right before it writes: a late write must
+// fail by its token.
 func (a *actor) hold(ctx context.Context, t take, name string, op int64, l lease, stall bool) {
 	if !a.look(op, l) {
 		return
@@ -172,7 +172,7 @@ func (a *actor) hold(ctx context.Context, t take, name string, op int64, l lease
 		a.enterAgain(ctx, t, op, l)
 	}
 	if !read.OK {
-		return // what it read was of no use
+		return // the register has seen a newer token
 	}
 	write := Access{
 		Worker: a.Worker, Name: name, Write: true, Token: token, Value: read.Value + 1, Bare: read.Bare + 1,
@@ -201,8 +201,8 @@ func (a *actor) access(op int64, what Access) (Reply, error) {
 	return r, err
 }
 
-// sleepwalk stands still for longer than the lease, as a process in a long pause does, and goes on
-// as if nothing had happened. The lease is not renewed in that time.
+// sleepwalk pauses for longer than the lease, as a suspended process does, and goes on as if
+// nothing had happened. The lease is not renewed in that time.
 func (a *actor) sleepwalk(ctx context.Context) {
 	since := history.Now()
 	retry.Sleep(ctx, a.TTL+a.TTL/4+rand.N(a.TTL/4))
@@ -211,9 +211,9 @@ func (a *actor) sleepwalk(ctx context.Context) {
 	}
 }
 
-// work takes a while, and sometimes longer than a TTL. In the quiet part it never does, so that those
-// in line wait for redlatch and not for the work of others. It reports whether the lease is held at
-// its end.
+// work takes a while, and sometimes longer than a TTL. In the quiet part it is always short, so
+// that waiters wait for redlatch and not for another holder's work. It reports whether the lease is
+// still held at the end.
 func (a *actor) work(ctx context.Context, op int64, l lease) bool {
 	if a.calm.Load() || rand.IntN(200) > 0 {
 		select {

@@ -17,8 +17,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
-// admin is the supervisor's own connection to the servers, which no fault strikes but those of the
-// servers themselves.
+// admin is the supervisor's own connection to the servers. Only faults of the servers themselves
+// hit it.
 type admin struct{ clients []rueidis.Client }
 
 func openAdmin(urls []string) (*admin, error) {
@@ -98,9 +98,9 @@ func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client
 	return nil
 }
 
-// left returns the keys that should not be there once every client has closed, and why not. What
-// stays for a while has a TTL: tokens, the last slots of instances, what clients said of themselves.
-// The right of a quorum's node to vote stays for good.
+// left returns the keys that should be gone once every client has closed, each with the reason.
+// Some keys may stay if they have a TTL: tokens, the last slots of instances, what clients said
+// about themselves. The right of a quorum's node to vote stays for good.
 func (a *admin) left(ctx context.Context, prefix string) (map[string]string, error) {
 	left := make(map[string]string)
 	err := a.each(ctx, prefix, func(c rueidis.Client, key string) error {
@@ -126,5 +126,5 @@ func (a *admin) left(ctx context.Context, prefix string) (map[string]string, err
 	return left, err
 }
 
-// joined is the keys of a map, as a list.
+// joined returns the keys of a map, as a list.
 func joined[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") }

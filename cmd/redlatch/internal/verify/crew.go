@@ -26,7 +26,7 @@ type crew struct {
 	mu     sync.Mutex // guards what is below
 	done   Figures    // of lives that are over
 	faults int
-	now    map[string]bool // faults that are being done
+	now    map[string]bool // faults under way
 }
 
 // post is a worker in its current life.
@@ -37,7 +37,7 @@ type post struct {
 	name   string
 	child  *child        // nil before the first life
 	exited chan struct{} // closed at the end of this life
-	over   atomic.Bool   // that end is expected
+	over   atomic.Bool   // the end of this life is expected
 	last   atomic.Pointer[Figures]
 }
 
@@ -51,7 +51,7 @@ func newCrew(r *run) *crew {
 	return c
 }
 
-// config is what the next life of a worker is told.
+// config returns the configuration for the next life of a worker.
 func (c *crew) config(name string) config {
 	told := config{Plan: c.run.plan, Worker: name, URLs: c.run.urls, Dir: c.run.dir}
 	if c.run.own != nil {
@@ -96,7 +96,7 @@ func (c *crew) start(ctx context.Context, p *post) error {
 	}
 }
 
-// listen takes the reports of a life until it ends. The first says that its client is open.
+// listen reads the reports of a life until it ends. The first one says that its client is open.
 func (c *crew) listen(p *post, ready chan<- error) {
 	told := false
 	for in := json.NewDecoder(p.child.out); ; {
@@ -137,7 +137,7 @@ func (c *crew) claim(ctx context.Context) *post {
 	return nil
 }
 
-// finish has the current life end, as is then expected, and returns when it has.
+// finish ends the current life, notes that this is expected, and returns when it has ended.
 func (p *post) finish(how func(*child) error, patience time.Duration) error {
 	p.over.Store(true)
 	err := how(p.child)
@@ -150,7 +150,7 @@ func (p *post) finish(how func(*child) error, patience time.Duration) error {
 	return err
 }
 
-// dismiss has all workers end, and returns when they have.
+// dismiss ends all workers, and returns when they have ended.
 func (c *crew) dismiss(how func(*child) error) {
 	var all sync.WaitGroup
 	for _, p := range c.posts {
@@ -161,7 +161,7 @@ func (c *crew) dismiss(how func(*child) error) {
 	all.Wait()
 }
 
-// striking notes that a fault is being done until the function that it returns is called.
+// striking notes that a fault is under way until over is called.
 func (c *crew) striking(fault string) (over func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

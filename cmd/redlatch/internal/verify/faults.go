@@ -23,8 +23,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/verify/link"
 )
 
-// A Fault is one kind of harm. A new one goes into Faults and docs/verify.md; if it may take
-// exclusion away, it needs loses, and a case in promises (plan.go). Harm to a connection is in
+// A Fault is one kind of harm. A new one goes into Faults and docs/verify.md. If it can break
+// exclusion, it also needs loses, and a case in promises (plan.go). Harm to a connection is in
 // testkit/verify/link.
 type Fault struct {
 	Name    string
@@ -32,15 +32,15 @@ type Fault struct {
 	Disrupt bool // it hits all clients of the servers
 
 	lane  int                                                                      // faults of one lane are done one after the other
-	at    string                                                                   // deployments at which it can be done; "" for all
+	at    string                                                                   // deployments where it can be done; "" for all
 	own   bool                                                                     // only at servers of its own
-	needs ability                                                                  // of these servers
-	loses string                                                                   // what it may have Redis forget: "" nothing, "name", "all"
+	needs ability                                                                  // of the servers
+	loses string                                                                   // what it may make Redis forget: "" nothing, "name", "all"
 	rests bool                                                                     // before the next, locks are to be held for a while
 	do    func(ctx context.Context, r *run) (effect int64, what string, err error) // the effect is byWorker if the worker notes it
 }
 
-// ability is what servers can be started with.
+// ability is something that servers can be started with.
 type ability int
 
 // The abilities.
@@ -58,7 +58,7 @@ const (
 	lanes
 )
 
-// Faults are all that are known.
+// Faults returns all faults.
 func Faults() []Fault {
 	return []Fault{
 		{Name: "stop", About: "a worker is suspended (SIGSTOP) for longer than its leases last", lane: processes, do: onWorker(stopWorker)},
@@ -88,7 +88,7 @@ func Faults() []Fault {
 	}
 }
 
-// chooseFaults settles the faults of a plan.
+// chooseFaults checks the faults of a plan, and fills in the default.
 func (p *Plan) chooseFaults(disrupt bool) error {
 	var all []string
 	possible := make(map[string]Fault)
@@ -119,13 +119,13 @@ func (p *Plan) chooseFaults(disrupt bool) error {
 	return nil
 }
 
-// needed reports whether a fault of these needs this of the servers.
+// needed reports whether one of these faults needs this ability of the servers.
 func needed(names []string, what ability) bool {
 	return slices.ContainsFunc(Faults(), func(f Fault) bool { return f.needs == what && slices.Contains(names, f.Name) })
 }
 
-// leaveOut takes the faults from the plan for which the servers lack something. If they were asked for
-// by name, that is an error.
+// leaveOut removes the faults from the plan that need this ability, if why says that the servers
+// lack it. If the user named one of them, that is an error.
 func (r *run) leaveOut(what ability, why error) error {
 	if why == nil {
 		return nil
@@ -143,8 +143,8 @@ func (r *run) leaveOut(what ability, why error) error {
 	return nil
 }
 
-// harm does what the plan says until ctx is done: in each lane one fault after the other, each kind
-// once before any is repeated.
+// harm does the plan's faults until ctx is done: in each lane one after the other, each kind once
+// before any is repeated.
 func (r *run) harm(ctx context.Context) {
 	var wg sync.WaitGroup
 	for lane := range lanes {
@@ -178,9 +178,9 @@ func (r *run) harmIn(ctx context.Context, mine []Fault) {
 	}
 }
 
-// strike does one fault, and notes the effect that it was seen to have. A fault that has begun is
-// ended even if ctx is done. One of the servers ends when the servers take writes again: a failover
-// that fails holds writes up for seconds.
+// strike does one fault, and notes its observed effect. A fault that has begun is ended even if ctx
+// is done. A fault of the servers ends when they take writes again: a failed failover holds up
+// writes for seconds.
 func (r *run) strike(ctx context.Context, f Fault) {
 	over := r.crew.striking(f.Name)
 	defer over()
@@ -194,7 +194,7 @@ func (r *run) strike(ctx context.Context, f Fault) {
 		e.Why = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	switch {
-	case effect == byWorker: // noted there
+	case effect == byWorker: // the worker notes it
 		return
 	case f.loses == "name" && effect > 0:
 		e.Mode = what
@@ -204,7 +204,7 @@ func (r *run) strike(ctx context.Context, f Fault) {
 	r.rec.Note(e)
 }
 
-// awaitWrites returns when a write is taken at the place of each lock, and at each node of a quorum.
+// awaitWrites returns when the server of each lock takes a write, and each node of a quorum.
 func (r *run) awaitWrites(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -227,7 +227,7 @@ func (r *run) awaitWrites(ctx context.Context) error {
 // byWorker is the effect of a fault that the worker notes.
 const byWorker = -1
 
-// onWorker has a fault done to a worker that no other fault strikes at the moment.
+// onWorker returns a fault that hits a worker which no other fault strikes at the moment.
 func onWorker(do func(context.Context, *run, *post) (int64, string, error)) func(context.Context, *run) (int64, string, error) {
 	return func(ctx context.Context, r *run) (int64, string, error) {
 		p := r.crew.claim(ctx)
@@ -248,7 +248,7 @@ func stopWorker(_ context.Context, r *run, p *post) (int64, string, error) {
 	return stood, p.name, p.child.Process.Signal(servers.GoOn)
 }
 
-// stands returns 1 if a process is suspended, or the system does not tell.
+// stands returns 1 if a process is suspended, or if the system does not say.
 func stands(p *os.Process) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
 	if runtime.GOOS == "linux" && (err != nil || !bytes.Contains(text, []byte(") T "))) {
@@ -268,8 +268,8 @@ func killWorker(ctx context.Context, r *run, p *post) (int64, string, error) {
 	return 1, name, err
 }
 
-// stall gives the lane back before the stall is over, and the worker after it. It is tempting to give
-// both back at once: on a slow machine the few kills of a run then ended each of its few stalls.
+// stall frees the lane before the stall is over, and the worker after it. It is tempting to free
+// both at once, but then the few kills of a run on a slow machine ended each of its few stalls.
 func stall(ctx context.Context, r *run) (int64, string, error) {
 	if p := r.crew.claim(ctx); p != nil {
 		p.child.tell(order{Do: "stall"})
@@ -284,10 +284,10 @@ func delays(r *run) link.Harm {
 	if rand.IntN(2) == 0 {
 		return link.Harm{DelayRequests: d}
 	}
-	return link.Harm{DelayReplies: d / 4} // each reply is
+	return link.Harm{DelayReplies: d / 4} // every reply is delayed
 }
 
-// harmLink has the link of a worker do harm for a while, which the history calls by that name.
+// harmLink returns a fault that makes a worker's link do harm for a while, noted under this name.
 func harmLink(name string, what func(*run) link.Harm) func(context.Context, *run) (int64, string, error) {
 	return onWorker(func(ctx context.Context, r *run, p *post) (int64, string, error) {
 		p.child.tell(order{Do: "harm", Fault: name, Harm: what(r)})
@@ -302,7 +302,7 @@ func cutLink(_ context.Context, _ *run, p *post) (int64, string, error) {
 	return byWorker, "", nil
 }
 
-// anyServer has a worker cut off from one server.
+// anyServer returns the harm that cuts a worker off from one server.
 func anyServer(r *run) link.Harm {
 	all := slices.Concat(r.own.Nodes, r.own.Sentinels)
 	return link.Harm{Only: all[rand.IntN(len(all))].Addr, SwallowRequests: true, SwallowReplies: true}
@@ -355,7 +355,7 @@ func flushScripts(ctx context.Context, r *run) (int64, string, error) {
 func deleteKey(ctx context.Context, r *run) (int64, string, error) {
 	names := r.plan.names()
 	name := names[rand.IntN(len(names))]
-	// In a cluster the client finds the node by itself. Of a quorum's nodes it is one.
+	// In a cluster, the client finds the node itself. In a quorum, one node loses the key.
 	c := r.admin.clients[rand.IntN(len(r.admin.clients))]
 	var err error
 	for range 20 { // until it is held
@@ -380,7 +380,7 @@ func pauseClients(ctx context.Context, r *run) (int64, string, error) {
 	return paused, d.Round(time.Millisecond).String(), err
 }
 
-// anyNode returns a server of the run's own.
+// anyNode returns one of the run's own servers.
 func (r *run) anyNode() *servers.Server { return r.own.Nodes[rand.IntN(len(r.own.Nodes))] }
 
 func stopServer(_ context.Context, r *run) (int64, string, error) {
@@ -402,7 +402,7 @@ func killServer(ctx context.Context, r *run) (int64, string, error) {
 	return 1, s.Addr, nil
 }
 
-// failover has a replica take over while the master is well.
+// failover makes a replica take over while the master is healthy.
 func failover(ctx context.Context, r *run) (int64, string, error) {
 	ctx = context.WithoutCancel(ctx)
 	addr, err := r.succeed(ctx)
@@ -443,7 +443,7 @@ func cutServers(ctx context.Context, r *run) (int64, string, error) {
 }
 
 // isolateMaster cuts a master off from the other servers until another has taken its place. Then
-// there are two for a while, until the old one is told.
+// there are two masters for a while, until the old one is told.
 func isolateMaster(ctx context.Context, r *run) (int64, string, error) {
 	ctx = context.WithoutCancel(ctx)
 	s, err := r.own.Master(ctx)
@@ -464,7 +464,7 @@ func setAhead(ctx context.Context, r *run) (int64, string, error) {
 }
 
 // setBack sets clocks back, and waits until they are where they were. A server that loses its data
-// before that may give tokens again.
+// before that may issue the same tokens again.
 func setBack(ctx context.Context, r *run) (int64, string, error) {
 	by := r.plan.TTL/10 + rand.N(r.plan.TTL*4/10)
 	seen, what, err := r.own.StepClock(context.WithoutCancel(ctx), -by)

@@ -19,11 +19,11 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
-// The guard is a process that cleans up after the supervisor, however that ends: it waits for the end
-// of its input. Then it kills what is left of the workers and servers, and deletes what is left in
-// Redis. A supervisor that ends well has no other way to clean up.
+// The guard is a process that cleans up after the supervisor, however the supervisor ends. It waits
+// for the end of its input. Then it kills the workers and servers that are left, and deletes what
+// is left in Redis. A supervisor that ends normally has no other way to clean up.
 
-// GuardArg is the argument with which the executable is started as the guard; it then calls [Guard].
+// GuardArg is the argument that starts the executable as the guard, which calls [Guard].
 const GuardArg = "verify-guard"
 
 // note is what the guard is told, one JSON object a line.
@@ -31,7 +31,7 @@ type note struct {
 	Watch  int      `json:",omitempty"` // the id of a process that must not outlive the supervisor
 	Forget int      `json:",omitempty"` // the id of one that has ended
 	URLs   []string `json:",omitempty"` // where to delete
-	Prefix string   `json:",omitempty"` // what
+	Prefix string   `json:",omitempty"` // of the keys to delete
 	Dir    string   `json:",omitempty"` // of the run; the data of its servers is deleted
 }
 
@@ -47,20 +47,20 @@ func startGuard(program, dir string) (*guard, error) {
 	return &guard{one}, nil
 }
 
-// Watch has the guard kill a process if the supervisor ends before it.
+// Watch makes the guard kill a process if the supervisor ends before it.
 func (g *guard) Watch(pid int) { g.tell(note{Watch: pid}) }
 
-// Forget has the guard leave a process alone that has ended.
+// Forget makes the guard spare a process id, as its process has ended.
 func (g *guard) Forget(pid int) { g.tell(note{Forget: pid}) }
 
-// finish has the guard clean up, and returns when it has.
+// finish makes the guard clean up, and returns when it has.
 func (g *guard) finish() error { return errors.Join(g.hangUp(), g.wait()) }
 
-// Guard is the guard process. It ends after its input.
+// Guard runs the guard process. It cleans up when its input ends.
 func Guard(in io.Reader) error {
-	signal.Ignore(os.Interrupt) // of the terminal: it means the supervisor, which ends and so ends the input
+	signal.Ignore(os.Interrupt) // Ctrl-C is for the supervisor, whose end is the end of the input
 	watched := make(map[int]bool)
-	var told note // what a line leaves out is as it was
+	var told note // a field that a line leaves out keeps its value
 	for d := json.NewDecoder(in); ; {
 		told.Watch, told.Forget = 0, 0
 		if d.Decode(&told) != nil {
@@ -124,7 +124,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// child is a process of this program that is told things, one JSON object a line. Safe for
+// child is a process of this program that reads messages, one JSON object a line. Safe for
 // concurrent use.
 type child struct {
 	*exec.Cmd
@@ -147,14 +147,14 @@ func startChild(attr *syscall.SysProcAttr, command ...string) (c *child, err err
 	return c, c.Start()
 }
 
-// tell sends one thing. A process that is gone is found at its end.
+// tell sends one message. If the process is gone, wait says so.
 func (c *child) tell(what any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = json.NewEncoder(c.in).Encode(what)
 }
 
-// hangUp ends what the process is told, and so the process.
+// hangUp closes the input of the process, and so ends it.
 func (c *child) hangUp() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func (c *child) hangUp() error {
 
 func (c *child) kill() error { return c.Process.Kill() }
 
-// wait returns how the process ended, with the last that it said about an error.
+// wait returns how the process ended. An error has the last of what it wrote to standard error.
 func (c *child) wait() error {
 	if err := c.Wait(); err != nil {
 		return fmt.Errorf("%w: %s", err, c.said)

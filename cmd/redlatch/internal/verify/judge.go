@@ -84,7 +84,7 @@ func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 		Silent: silent(p), Shared: p.Deployment == "quorum",
 	}
 	if p.Deployment == "quorum" {
-		// There an acquisition is a series of rounds over all nodes, and a message is a hint to try.
+		// At a quorum, an acquisition is rounds over all nodes, and a message is a hint to try.
 		r.Heartbeat = 0
 	}
 	for _, e := range h.Faults {
@@ -217,7 +217,7 @@ func (r *Report) tooLittle(h *history.History) (reasons []string) {
 	return reasons
 }
 
-// Verdict is what a run came to.
+// Verdict is the result of a run.
 type Verdict string
 
 // The verdicts.
@@ -227,7 +227,7 @@ const (
 	Unknown Verdict = "UNKNOWN" // nothing was found, and too little happened
 )
 
-// Report is what a run came to, and why.
+// Report is the result of a run, with its reasons.
 type Report struct {
 	Verdict  Verdict           `json:"verdict"`
 	Reasons  []string          `json:"reasons"` // for FAIL and UNKNOWN

@@ -23,8 +23,8 @@ type Options struct {
 	Out     string   // a directory for the histories, which must not be there or be empty
 	Command []string // that starts a worker; nil for this program
 
-	Planned func(Plan)     // told before anything is done to Redis; may be nil
-	Tell    func(Progress) // told a few times a second; may be nil
+	Planned func(Plan)     // called before anything is done to Redis; may be nil
+	Tell    func(Progress) // called a few times a second; may be nil
 }
 
 // Plan is what a run is to do, and what its histories mean.
@@ -63,16 +63,16 @@ type LeftOut struct {
 	Why   string `json:"why"`
 }
 
-// Progress is how a run goes.
+// Progress says how a run is going.
 type Progress struct {
 	Figures
 	Elapsed   time.Duration
 	HandOvers int64 // of what the locks protect, from one worker to another
 	Faults    int
-	Now       string // the faults that are being done
+	Now       string // the faults under way
 }
 
-// Figures are what a worker tells, one JSON object a line. The first say that its client is open.
+// Figures are what a worker reports, one JSON object a line. The first say that its client is open.
 type Figures struct {
 	Acquired int64
 	Lost     int64
@@ -89,11 +89,11 @@ func (f *Figures) add(other Figures) {
 // planFile is where the plan is kept, beside the histories.
 const planFile = "plan.json"
 
-// lateClock is how much later than it should a timer fired in the quiet part: on a machine that is
-// busy with other things, waiters wait longer.
+// lateClock is the name under which a history has how late a timer fired in the quiet part. On a
+// machine that is busy with other things, waiters wait longer.
 const lateClock = "late clock"
 
-// lateTimes is how many times that is added to the bound within which waiters are served.
+// lateTimes is how many times that delay is added to the bound within which waiters are served.
 const lateTimes = 5
 
 // Kinds returns all kinds, or those of a quorum.
@@ -123,7 +123,7 @@ func (p Plan) names() (all []string) {
 	return all
 }
 
-// pause is that of each goroutine between two acquisitions, on average.
+// pause returns the average pause of a goroutine between two acquisitions.
 func (p Plan) pause() time.Duration {
 	pause := 5 * time.Millisecond
 	if p.Rate > 0 {
@@ -133,13 +133,13 @@ func (p Plan) pause() time.Duration {
 	return pause
 }
 
-// clientName is what the connections of the workers are called in Redis.
+// clientName returns the name of the workers' connections in Redis.
 func (p Plan) clientName() string {
 	return "redlatch-" + p.Prefix[len(p.Prefix)-11:len(p.Prefix)-1]
 }
 
 // silent reports whether the doctor found that no messages arrive, as for a user without a right to
-// the channels. Waiting works all the same, by asking.
+// the channels. Waiters then ask again and again instead.
 func silent(p Plan) bool {
 	return slices.ContainsFunc(p.Doctor, func(f doctor.Finding) bool { return f.Check == "publish" && f.Level != doctor.OK })
 }

@@ -31,11 +31,11 @@ type cell struct {
 	worker string // that had it
 }
 
-// result is how a register stands at the end.
+// result is the state of a register at the end.
 type result struct {
 	Value int64 // of the form that checks tokens
 	Bare  int64 // of the form that does not
-	Lost  int64 // writes of Bare that were not made from its value
+	Lost  int64 // writes of Bare that did not add one to its value
 }
 
 // listen starts a registry on a socket at path.
@@ -67,8 +67,8 @@ type Access struct {
 	Token, Value, Bare int64
 }
 
-// Reply is how a register stands after an access. It is not OK if a newer token was there before.
-// The form without tokens takes a write all the same.
+// Reply is the state of a register after an access. It is not OK if the register had seen a newer
+// token. The form without tokens takes a write even then.
 type Reply struct {
 	OK          bool
 	Value, Bare int64

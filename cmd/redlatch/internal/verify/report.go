@@ -47,7 +47,7 @@ func Text(r Report) string { return filled(plain, r) }
 // PlanText returns a plan for people.
 func PlanText(p Plan) string { return filled(plan, p) }
 
-// filled returns the text of a template. It is parsed here, and not by each redlatch that starts.
+// filled fills in a template. It is parsed here, and not at each start of redlatch.
 func filled(text string, data any) string {
 	var b strings.Builder
 	if err := texttemplate.Must(texttemplate.New("").Funcs(functions).Parse(text)).Execute(&b, data); err != nil {
@@ -56,7 +56,7 @@ func filled(text string, data any) string {
 	return b.String()
 }
 
-// allowed says which overlaps a check found at a time without its promise, and why.
+// allowed says how many overlaps a check found while exclusion was not promised, and why.
 func allowed(f history.Finding) string {
 	var by []string
 	for _, fault := range slices.Sorted(maps.Keys(f.ExcusedBy)) {
@@ -112,7 +112,7 @@ const (
 	cells     = 430
 )
 
-// colour is that of a worker's bars.
+// colour returns the colour of a worker's bars.
 func colour(worker string) string {
 	n, _ := strconv.Atoi(number(worker))
 	return fmt.Sprintf("var(--w%d)", (max(n, 1)-1)%8+1)
@@ -124,7 +124,7 @@ func number(worker string) string {
 	return n
 }
 
-// svg is a picture of a run under way.
+// svg is a picture of a run while it is being drawn.
 type svg struct {
 	strings.Builder
 	from, to int64

@@ -23,16 +23,16 @@ type run struct {
 	plan     Plan
 	dir      string
 	urls     []string
-	own      *servers.Deployment // nil if they are not
+	own      *servers.Deployment // nil if the servers are not the run's own
 	admin    *admin
-	succeed  succession // nil if no server takes over
+	succeed  succession // nil if no replica can take over
 	guard    *guard
 	registry *registry
 	rec      *history.Recorder
 	crew     *crew
 }
 
-// begin starts the servers, if they are to be, and looks whether the prefix is free.
+// begin starts the servers if they are the run's own, and checks that no key has the prefix.
 func (r *run) begin(ctx context.Context) (err error) {
 	r.urls = r.URLs
 	if r.plan.Own {
@@ -89,11 +89,11 @@ func (r *run) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// silentTurn is what the turn of a process takes where no messages arrive: its waiters ask three to
-// five times a second. A caller that locks two names waits for the turns of both.
+// silentTurn is how long the turn of a process takes if no messages arrive: its waiters ask three
+// to five times a second. A caller that locks two names waits for the turns of both.
 const silentTurn = 350 * time.Millisecond
 
-// examine has the doctor look at the servers. What it finds is told in the report, and judges nothing.
+// examine runs the doctor on the servers. The report has its findings; the verdict ignores them.
 func (r *run) examine(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -119,7 +119,7 @@ func (r *run) end() {
 	}
 }
 
-// work has the workers work, does harm, lets them be, and looks at what they left.
+// work starts the workers, does harm, then lets the workers be, and checks what they left.
 func (r *run) work(ctx context.Context) error {
 	r.crew = newCrew(r)
 	defer r.crew.dismiss((*child).kill)
@@ -148,8 +148,8 @@ func (r *run) work(ctx context.Context) error {
 	return r.rec.Err()
 }
 
-// watchClock lets time pass and returns by how much a timer was late at most. It takes longer by what
-// is added to the bound for that, so that a waiter that is never served is found all the same.
+// watchClock waits for d, and returns how late a timer was at most. It waits longer by what that
+// adds to the bound, so that a waiter that is never served is still found.
 func watchClock(ctx context.Context, d time.Duration) (late time.Duration) {
 	const step = 20 * time.Millisecond
 	for began := time.Now(); time.Since(began) < d+min(lateTimes*late, d) && ctx.Err() == nil; {
@@ -160,7 +160,7 @@ func watchClock(ctx context.Context, d time.Duration) (late time.Duration) {
 	return late
 }
 
-// leftovers notes the keys that stay behind, once what may take its time has had it.
+// leftovers waits for keys that may take a while to expire, and notes those that stay behind.
 func (r *run) leftovers(ctx context.Context) {
 	left := map[string]string{}
 	patient := 3*r.plan.TTL + r.plan.Rest + r.plan.Window + 5*time.Second
@@ -175,7 +175,7 @@ func (r *run) leftovers(ctx context.Context) {
 	}
 }
 
-// progress tells how it goes until it is stopped.
+// progress reports how the run is going until stop is called.
 func (r *run) progress() (stop func()) {
 	if r.Tell == nil {
 		return func() {}

@@ -19,11 +19,11 @@ import (
 // errNoSuccessor says that no failover can be had.
 var errNoSuccessor = errors.New("no failover can be had")
 
-// succession has a replica take over from a master, and returns the address of one of them.
+// succession makes a replica take over from a master, and returns the address of one of the two.
 type succession func(ctx context.Context) (addr string, err error)
 
-// succession returns how a replica takes over at a URL, or why none can. A server that is given by its
-// own address is left alone: it would be a replica afterwards, and take no more writes.
+// succession returns how a replica takes over at a URL, or why none can. It spares a server that is
+// given by its own address, which would then be a replica and take no more writes.
 func (a *admin) succession(ctx context.Context, url string) (succession, error) {
 	o, _, err := address.Parse(url)
 	if err != nil {
@@ -42,7 +42,7 @@ func (a *admin) succession(ctx context.Context, url string) (succession, error) 
 	return func(ctx context.Context) (string, error) { return clusterSuccession(ctx, c, o) }, nil
 }
 
-// anyReplica returns the address of a node of a cluster that is a replica, and well.
+// anyReplica returns the address of a healthy replica in a cluster.
 func anyReplica(ctx context.Context, cluster rueidis.Client) (addr string, err error) {
 	text, err := do(ctx, cluster, "CLUSTER", "NODES")
 	if err != nil {
@@ -69,8 +69,8 @@ func anyReplica(ctx context.Context, cluster rueidis.Client) (addr string, err e
 // on a busy machine its master may answer too late.
 const failoverGivenUp = 6 * time.Second
 
-// clusterSuccession has a replica take over, and returns when it has. It asks again if the replica
-// gives up. If a reply is lost, or says that another failover is under way, it waits all the same.
+// clusterSuccession makes a replica take over, and returns when it has. It asks again if the
+// replica gives up. If a reply is lost, or says that another failover is under way, it still waits.
 func clusterSuccession(ctx context.Context, cluster rueidis.Client, o rueidis.ClientOption) (string, error) {
 	addr, err := anyReplica(ctx, cluster)
 	if err != nil {
@@ -96,7 +96,7 @@ func clusterSuccession(ctx context.Context, cluster rueidis.Client, o rueidis.Cl
 	})
 }
 
-// sentinelSuccession has the sentinels promote a replica, and returns when the old master is a
+// sentinelSuccession makes the sentinels promote a replica, and returns when the old master is a
 // replica of it.
 func sentinelSuccession(ctx context.Context, o rueidis.ClientOption) (string, error) {
 	set := o.Sentinel.MasterSet
@@ -155,8 +155,8 @@ func masterBy(ctx context.Context, sentinel rueidis.Client, set string) (string,
 	return net.JoinHostPort(host, port), nil
 }
 
-// healthyReplicas counts the replicas that a sentinel reaches, and that say of themselves that they are
-// replicas in touch with their master.
+// healthyReplicas counts the replicas that a sentinel reaches, and that say that they are replicas
+// and connected to their master.
 func healthyReplicas(ctx context.Context, sentinel rueidis.Client, set string) (n int, err error) {
 	ctx, cancel := bound(ctx)
 	defer cancel()

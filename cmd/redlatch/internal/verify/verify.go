@@ -1,6 +1,6 @@
 // Package verify puts redlatch to the test on a deployment of Redis, as docs/verify.md says: worker
 // processes take turns with locks of every kind while faults strike, and write down what they asked
-// and believed. What they wrote is then searched for what locks must not do.
+// and believed. The supervisor then searches their records for what locks must not do.
 //
 // The supervisor judges after the workers have ended, and from the files alone. So a run can be
 // judged again later.
@@ -20,8 +20,8 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// Run does all of it and returns what it came to. The error tells of what kept it from running.
-// Where ctx ends it early, the result is what there is until then.
+// Run does all of it and returns the report. The error says what kept it from running. If ctx ends
+// it early, the report covers what happened until then.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	r := &run{Options: o}
 	if r.plan, err = o.plan(); err != nil {
@@ -77,7 +77,7 @@ func prepare(out string) (string, error) {
 	return filepath.Abs(out)
 }
 
-// plan works out what to do, and refuses what makes no sense.
+// plan fills in the plan of a run, and refuses options that make no sense.
 func (o Options) plan() (Plan, error) {
 	p := o.Plan
 	p.Own, p.Began = len(o.URLs) == 0, time.Now()

@@ -43,11 +43,11 @@ type take struct {
 	renew bool
 }
 
-// lease is what an acquisition comes to, one for each name.
+// lease is the result of an acquisition, one for each name.
 type lease struct {
 	*redlatch.Lease
 	slot      int
-	again     *redlatch.ReentrantMutex    // of an owner that may enter it once more
+	again     *redlatch.ReentrantMutex    // the mutex that its owner may enter once more
 	remaining func() time.Duration        // for how long it is sure to be held; 0 if it is not
 	release   func(context.Context) error // ends it
 }
@@ -56,8 +56,8 @@ func newLease(l *redlatch.Lease) lease {
 	return lease{Lease: l, remaining: l.Remaining, release: l.Release}
 }
 
-// owner is that of an entry of a reentrant mutex: only these share one, and a client keeps no read-write
-// mutex whose owner it is asked for.
+// owner returns the owner of an entry of a reentrant mutex, else "". Only such entries share an
+// owner, and a client does not keep a read-write mutex after a call of Owner.
 func (l lease) owner() string {
 	if l.again == nil {
 		return ""
@@ -76,8 +76,8 @@ func (l lease) enterAgain() (lease, error) {
 	return entry, nil
 }
 
-// connect connects as redlatch.Open does, through the link, and over what wrap makes of each
-// connection.
+// connect connects as redlatch.Open does, but through the link, and passes each connection through
+// wrap.
 func connect(c config, l *link.Link, wrap func(*counted) conn.Conn) (_ *locker, err error) {
 	k := &locker{config: c}
 	k.acquire = k.take
@@ -122,7 +122,7 @@ func connect(c config, l *link.Link, wrap func(*counted) conn.Conn) (_ *locker, 
 	return k, err
 }
 
-// arrange fills in how a worker dials: by the link, under a name, and with the time limits of
+// arrange sets how a worker dials: through the link, under a name, and with the time limits of
 // redlatch.Open.
 func arrange(dial *rueidis.ClientOption, c config, l *link.Link) {
 	dial.ClientName = c.clientName()
@@ -166,7 +166,7 @@ func (c *counted) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return c.Conn.Eval(ctx, calls...)
 }
 
-// take acquires locks of a kind, or one.
+// take acquires one lock, or several with a MultiMutex.
 func (k *locker) take(ctx context.Context, t take) ([]lease, error) {
 	o := redlatch.LockOptions{}
 	if !t.renew {
@@ -197,7 +197,7 @@ func (k *locker) take(ctx context.Context, t take) ([]lease, error) {
 			return nil, err
 		}
 		if rand.IntN(2) == 0 {
-			o.TTL = k.TTL + time.Millisecond // on other terms, the lease within has an entry of its own in Redis
+			o.TTL = k.TTL + time.Millisecond // with other options, the inner lease has its own entry in Redis
 			m = m.With(o)
 		}
 		all[0].again = m
@@ -250,7 +250,7 @@ func one(l *redlatch.Lease, err error) ([]lease, error) {
 	return []lease{newLease(l)}, nil
 }
 
-// reason is why an acquisition or a release failed, in the words of the history.
+// reason returns why an acquisition or a release failed, in the words of the history.
 func reason(err error) string {
 	var refused *conn.ReplyError
 	switch {
@@ -276,5 +276,5 @@ func (k *locker) linger(name string) time.Duration {
 	return 0
 }
 
-// lingers reports whether clients keep the lock of a name: every other one, unless over a quorum.
+// lingers reports whether clients keep the lock of a name: they do for half of the names.
 func lingers(name string) bool { return name[len(name)-1]%2 == 0 }

@@ -23,7 +23,7 @@ import (
 // what they asked and what they believe. work.go has how it acquires, and actor.go what a goroutine
 // does.
 
-// WorkerArg is the argument with which the executable is started as a worker; it then calls [Work].
+// WorkerArg is the argument that starts the executable as a worker, which calls [Work].
 const WorkerArg = "verify-worker"
 
 // config is what a worker is told, as JSON on the first line of its input.
@@ -32,11 +32,11 @@ type config struct {
 
 	Worker string            // its name in the history
 	URLs   []string          // one deployment, or the nodes of a quorum
-	Direct map[string]string // where servers listen that are known by other addresses
+	Direct map[string]string // where a server listens, by the address under which clients know it
 	Dir    string            // of the run
 }
 
-// registers is the socket of the registers.
+// registers returns the path of the registers' socket.
 func registers(dir string) string { return filepath.Join(dir, "r.sock") }
 
 // order is what a worker is told later, one JSON object a line.
@@ -54,22 +54,22 @@ type worker struct {
 	acquired atomic.Int64
 	lost     atomic.Int64
 	stale    atomic.Int64
-	stalls   atomic.Int64 // that are still to be done
+	stalls   atomic.Int64 // still to be done
 	calm     atomic.Bool  // the quiet part has begun
 
-	fault string // that the link is doing, and since when; for the goroutine that takes orders
+	fault string // of the link, and since when; for the goroutine that takes orders
 	since int64
 }
 
-// Work is one worker process. It ends when its input does: it then releases what it holds and closes
-// its client. The errors that it returns keep it from working.
+// Work runs one worker process. When its input ends, it releases what it holds, closes its client
+// and returns. It returns an error if something kept it from working.
 func Work(in io.Reader, out io.Writer) error {
 	return work(in, out, func(c config, l *link.Link) (*locker, error) {
 		return connect(c, l, func(one *counted) conn.Conn { return one })
 	})
 }
 
-// work is [Work] with what open opens. Tests open what breaks the promises of redlatch.
+// work is [Work] with the locker that open returns. Those of tests break redlatch's promises.
 func work(in io.Reader, out io.Writer, open func(config, *link.Link) (*locker, error)) error {
 	lines := bufio.NewReader(in)
 	first, err := lines.ReadBytes('\n')
@@ -117,7 +117,7 @@ func work(in io.Reader, out io.Writer, open func(config, *link.Link) (*locker, e
 	return cmp.Or(w.rec.Err(), err)
 }
 
-// reports tells how it goes, a few times a second.
+// reports writes the worker's figures a few times a second.
 func (w *worker) reports(ctx context.Context, tell *json.Encoder) {
 	for i := 0; ; i++ {
 		if retry.Sleep(ctx, 200*time.Millisecond); ctx.Err() != nil {
@@ -134,7 +134,7 @@ func (w *worker) noteSent() {
 	w.rec.Note(history.Event{Type: history.Sent, Count: w.sent.Load()})
 }
 
-// obey does what an order says.
+// obey carries out an order.
 func (w *worker) obey(o order) {
 	switch o.Do {
 	case "harm":
@@ -154,7 +154,7 @@ func (w *worker) obey(o order) {
 	}
 }
 
-// heal ends what the link does, and notes the effect that it had.
+// heal ends the harm that the link does, and notes its effect.
 func (w *worker) heal() {
 	hits := w.link.Heal()
 	if w.fault != "" {

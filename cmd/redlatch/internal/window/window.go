@@ -1,4 +1,4 @@
-// Package window begins runs of jobs that end when they are released, as leases do.
+// Package window starts runs of jobs that the caller ends by a call, as it releases a lease.
 package window
 
 import (
@@ -11,7 +11,7 @@ import (
 // ErrSkipped says that another run used the window.
 var ErrSkipped = errors.New("another run used the window")
 
-// Begin begins a run of a job. The run ends with the call of end, once.
+// Begin begins a run of a job. The run ends when end is called, which must be called only once.
 func Begin(ctx context.Context, job *redlatch.Job) (lease *redlatch.Lease, end func() error, err error) {
 	began, stop, over := make(chan *redlatch.Lease, 1), make(chan struct{}), make(chan error, 1)
 	go func() { // ends with the run

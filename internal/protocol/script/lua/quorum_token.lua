@@ -46,7 +46,8 @@ local function remember(number, high)
   if number > high then redis.call('HSET', EPOCH, 'high', number) end
 end
 
--- mint makes the next number of the name. It is larger than every number of the name that this node
+-- mint makes the next number of the name (mutex_vote.lua has the same for a free mutex; raise.lua
+-- writes the largest back, which ballot/tally.go finds). It is larger than every number of the name that this node
 -- knows, or has forgotten when its time had passed: those are not above high. A name that is new
 -- begins at the clock, in case all nodes lose everything.
 --

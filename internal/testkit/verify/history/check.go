@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Check looks at a history for all that must not be in it.
+// Check looks for everything in a history that must not be there.
 func (h *History) Check(r Rules) []Finding {
 	all := []Finding{
 		h.Exclusion(r), h.Permits(r), h.Readers(r), h.Slots(r), h.Rests(r), h.Windows(r),
@@ -26,12 +26,12 @@ func (h *History) Check(r Rules) []Finding {
 type span struct {
 	hold        *Hold
 	first, last int64
-	loss        *Loss // that takes the promise away in this part; nil if none does
+	loss        *Loss // that breaks the promise in this part; nil if none does
 }
 
 // spans returns the times of belief in the order of their beginning, without those in which a loss
-// takes the promise away: from the loss on, for as long as the lease can last unasked. A lock that its
-// client kept may be taken up in that time, and an owner that is inside may enter again.
+// breaks the promise: from the loss on, for as long as the lease can last without a request. A lock
+// that its client kept may be taken up in that time, and an owner that is inside may enter again.
 func (r Rules) spans(holds []*Hold) (all []span, excused []span) {
 	for _, k := range holds {
 		if !k.Believed() {
@@ -74,7 +74,7 @@ func sortSpans(all []span) {
 	})
 }
 
-// overlaps calls each for spans of one name at the same time. Owners that are the same are together.
+// overlaps calls each for spans of one name at the same time, unless they have the same owner.
 func overlaps(spans []span, each func(a, b span)) {
 	var last span // the one that lasts longest so far
 	for _, s := range spans {
@@ -87,8 +87,8 @@ func overlaps(spans []span, each func(a, b span)) {
 	}
 }
 
-// exclusive looks for two spans of one name at the same time, and tells apart those that a fault
-// explains which takes the promise away.
+// exclusive looks for two spans of one name at the same time, and separates those that are
+// explained by a fault which breaks the promise.
 func (h *History) exclusive(f *Finding, r Rules, holds []*Hold, what string) {
 	spans, excused := r.spans(holds)
 	f.Looked += len(spans)
@@ -137,7 +137,7 @@ func (h *History) crowd(
 		changes = append(changes, change{s.first, n, s.hold}, change{s.last, -n, s.hold})
 	}
 	slices.SortFunc(changes, func(a, b change) int {
-		// What begins at a moment is beside what ends then.
+		// A span that begins at a moment overlaps one that ends then.
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.weight, a.weight))
 	})
 	inside, total := make(map[*Hold]bool), int64(0)
@@ -187,7 +187,7 @@ func (h *History) Readers(r Rules) Finding {
 	return f
 }
 
-// slot is one of a pool.
+// slot is a slot of a pool.
 type slot struct {
 	pool   string
 	number int
@@ -200,7 +200,7 @@ func (h *History) bySlot() map[slot][]*Hold {
 	return grouped(h.of(SlotPool), func(k *Hold) slot { return slot{k.Name, k.Slot} })
 }
 
-// Slots looks for two that had one slot at the same time.
+// Slots looks for two holders of one slot at the same time.
 func (h *History) Slots(r Rules) Finding {
 	f := Finding{Check: "slots", Promise: "no two hold one slot of a pool"}
 	for slot, holds := range h.bySlot() {
@@ -256,7 +256,8 @@ func (h *History) Windows(r Rules) Finding {
 
 // Tokens looks for a token that is not larger than that of an earlier grant of the name: one that
 // had been granted before this one was asked for, or that was believed held before this one was. Of
-// two that were granted about a loss, and may be held at once, belief does not tell which came first.
+// two that were granted around a loss, and may be held at once, belief does not show which came
+// first.
 func (h *History) Tokens(r Rules) Finding {
 	f := Finding{Check: "tokens", Promise: "tokens of a name increase in the order of grants"}
 	for _, holds := range h.ByName(Mutex, Multi, Reentrant, RWMutex, Semaphore, SlotPool, Election, Job) {
@@ -396,7 +397,7 @@ func (h *History) Requests(r Rules) Finding {
 		first, last := sent[0], sent[len(sent)-1]
 		took := time.Duration(last.At - first.At)
 		// An acquisition is a try and a place in line, an extend now and then, and a release; the
-		// client refreshes what it says of itself.
+		// client refreshes what it says about itself.
 		allowed := 5*begun + 2*int64(len(names)+1)*int64(took/r.Heartbeat+1) + 50
 		f.Looked += int(last.Count - first.Count)
 		if n := last.Count - first.Count; n > allowed {

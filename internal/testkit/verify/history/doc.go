@@ -10,10 +10,10 @@
 //	                                                                 ^ the call begins before, and
 //	                                                                   returns after what it does
 //
-// A lease is believed held from after its first "yes" to before its last one ([Hold]). Both ends are
-// on the safe side: two leases whose times of belief overlap were held at once, whatever the order
-// of the steps in between. A call without an answer stays open for ever.
+// A lease is believed held from after its first "yes" to before its last one ([Hold]). Both ends
+// are on the safe side: two leases whose times of belief overlap were held at once, whatever the
+// order of the steps in between. A call without an answer stays open forever.
 //
 // The checks ([Check]) sort once and look at each record once, so that a million acquisitions take
-// seconds. Each tells the first bad pair in words.
+// seconds. Each describes the first bad pair in words.
 package history

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Type says what a line of a history tells.
+// Type says what a line of a history is about.
 type Type string
 
 // The lines of a history. Those of the first group begin a call, and have a number of their own.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Finding is what one check came to.
+// Finding is the result of one check.
 type Finding struct {
 	Check   string `json:"check"`   // such as "exclusion"
 	Promise string `json:"promise"` // in words
@@ -19,24 +19,24 @@ type Finding struct {
 	Unknown string `json:"unknown,omitempty"` // why the records do not tell
 
 	Excused   int            `json:"excused,omitempty"`       // overlaps at a time without this promise
-	ExcusedBy map[string]int `json:"excused_by,omitempty"`    // of them, by the fault that took it away
+	ExcusedBy map[string]int `json:"excused_by,omitempty"`    // of them, by the fault that broke it
 	Excuses   []Excuse       `json:"first_excused,omitempty"` // the first of them, in the order of time
 }
 
-// Excuse is an overlap within a TTL after a fault that takes the promise away.
+// Excuse is an overlap within a TTL after a fault that breaks the promise.
 type Excuse struct {
 	At     int64         `json:"at"`    // when it began
 	Name   string        `json:"name"`  // of the lock
-	Fault  string        `json:"fault"` // that takes the promise away
+	Fault  string        `json:"fault"` // that breaks the promise
 	Struck int64         `json:"struck"`
 	Lasted time.Duration `json:"lasted_ns"`
 	Who    string        `json:"who"` // the two, in words
 }
 
-// told is how many excuses are kept.
+// told is how many excuses a finding keeps.
 const told = 100
 
-// bad notes something that must not be. The earliest is told.
+// bad notes something that must not happen. The finding describes the earliest.
 func (f *Finding) bad(at int64, name, format string, args ...any) {
 	f.Bad++
 	if f.Bad == 1 || at < f.At {
@@ -44,14 +44,14 @@ func (f *Finding) bad(at int64, name, format string, args ...any) {
 	}
 }
 
-// unknown notes why the records do not tell. The first reason counts.
+// unknown notes why the records do not show it. The first reason counts.
 func (f *Finding) unknown(format string, args ...any) {
 	if f.Unknown == "" {
 		f.Unknown = fmt.Sprintf(format, args...)
 	}
 }
 
-// excuse notes an overlap at a time without the promise.
+// excuse notes an overlap while the promise did not hold.
 func (f *Finding) excuse(e Excuse) {
 	if f.Excused++; f.ExcusedBy == nil {
 		f.ExcusedBy = make(map[string]int)

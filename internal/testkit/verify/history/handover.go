@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A release tells the waiter that has the lock next, by a message. A waiter that misses the message
+// A release sends a message to the waiter that gets the lock next. A waiter that misses the message
 // finds out when it asks at its next heartbeat. So hand-overs that take part of a heartbeat, and
 // not about as long as a request, show that messages do not arrive.
 //
@@ -16,7 +16,7 @@ import (
 const (
 	minHandOvers  = 10 // of a kind, for a verdict
 	partOfBeat    = 8  // of a heartbeat: half of the hand-overs are quicker than that
-	timesRelease  = 4  // or quicker than so many releases, by their medians
+	timesRelease  = 4  // or quicker than this many releases, by their medians
 	inLineForPart = 32 // of a heartbeat: the waiter has been in line for longer
 )
 
@@ -25,10 +25,10 @@ type handOver struct {
 	from, to *Hold
 }
 
-// took is from the call of the release until the waiter had the lock.
+// took returns the time from the call of the release until the waiter had the lock.
 func (o handOver) took() time.Duration { return time.Duration(o.to.Granted - o.from.Release) }
 
-// release is what the call of the release took.
+// release returns how long the call of the release took.
 func (o handOver) release() time.Duration { return time.Duration(o.from.Released - o.from.Release) }
 
 // handOvers returns, by kind, how locks that have one holder went from one worker to a waiter of
@@ -36,7 +36,7 @@ func (o handOver) release() time.Duration { return time.Duration(o.from.Released
 func (h *History) handOvers(r Rules, begin int64) map[string][]handOver {
 	kinds := make(map[string][]handOver)
 	for _, holds := range h.ByName(Mutex, Reentrant, Election) {
-		var last *Hold // of the owner before, that which was released last
+		var last *Hold // the hold of the previous owner that was released last
 		for _, k := range sorted(holds, byToken) {
 			if last != nil && sameOwner(k, last) {
 				if k.Release > last.Release {
@@ -62,7 +62,7 @@ func (r Rules) handedOver(from, to *Hold) bool {
 
 // HandOverTimes looks for hand-overs in the quiet part that the waiters were not told of. If there
 // are too few of a kind, those of the whole run count. They can show that waiters are told. If they
-// are slow, a fault may be why, and the records tell nothing unless another kind does.
+// are slow, a fault may be why, and the records show nothing unless another kind does.
 func (h *History) HandOverTimes(r Rules) Finding {
 	f := Finding{Check: "hand-overs", Promise: "a release tells the next waiter by a message, so that the waiter need not find out at its heartbeat"}
 	if h.Calm == 0 || r.Heartbeat == 0 || r.Silent {
@@ -99,7 +99,7 @@ func (h *History) HandOverTimes(r Rules) Finding {
 	return f
 }
 
-// median returns the middle of what is measured.
+// median returns the median of what is measured.
 func median(all []handOver, measure func(handOver) time.Duration) time.Duration {
 	var times []time.Duration
 	for _, o := range all {
@@ -109,5 +109,5 @@ func median(all []handOver, measure func(handOver) time.Duration) time.Duration 
 	return times[len(times)/2]
 }
 
-// rounded is a time for people.
+// rounded returns a time rounded for people.
 func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }

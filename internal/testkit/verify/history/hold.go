@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Never is the time of what has not happened when a history ends.
+// Never is the time of anything that has not happened when a history ends.
 const Never = math.MaxInt64
 
 // Hold is one acquisition that was granted, as its worker saw it.
@@ -87,7 +87,7 @@ type History struct {
 	Refused map[string]int     // acquisitions that were refused, by reason
 	Crashes []string           // of workers that ended by themselves, in words
 
-	killed map[string]bool // workers to which nothing is owed that they waited for
+	killed map[string]bool // workers that are owed nothing that they waited for
 }
 
 // New returns an empty history.
@@ -108,7 +108,7 @@ type Worker struct {
 	access map[int64]*Access
 }
 
-// Worker returns what takes the lines of a worker, in their order.
+// Worker returns a collector for the lines of a worker, in their order.
 func (h *History) Worker(name string) *Worker {
 	return &Worker{
 		History: h, name: name, holds: make(map[int64]*Hold), waits: make(map[int64]*Wait),
@@ -116,7 +116,7 @@ func (h *History) Worker(name string) *Worker {
 	}
 }
 
-// Add takes one line.
+// Add adds one line.
 func (w *Worker) Add(e Event) {
 	w.End = max(w.End, e.At)
 	if w.Begin == 0 || e.At < w.Begin {
@@ -182,7 +182,7 @@ func (w *Worker) Add(e Event) {
 	}
 }
 
-// answered takes the end of an acquisition that was allowed to wait.
+// answered notes the end of an acquisition that was allowed to wait.
 func (w *Worker) answered(e Event) {
 	if wait := w.waits[e.Op]; wait != nil {
 		wait.Ended, wait.Granted = e.At, e.Type == Granted
@@ -232,7 +232,7 @@ func sorted[T any](all []T, by func(T) int64) []T {
 	return all
 }
 
-// grouped returns what has the same key together, in the order in which it is.
+// grouped groups values by key, and keeps their order within a group.
 func grouped[K comparable, T any](all []T, key func(T) K) map[K][]T {
 	groups := make(map[K][]T)
 	for _, one := range all {

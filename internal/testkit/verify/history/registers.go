@@ -10,8 +10,8 @@ func (h *History) accessByName() map[string][]*Access {
 	return grouped(h.Access, func(a *Access) string { return a.Name })
 }
 
-// replay tells of the calls of one register: began of each in its turn, after ended of all that had
-// returned before it began.
+// replay goes through the calls of one register. It calls began for each in turn, after ended for
+// all that had returned before it began.
 func replay(calls []*Access, ended, began func(*Access)) {
 	returned, next := sorted(calls, byReturn), 0
 	for _, a := range calls { // by Called

@@ -27,12 +27,12 @@ type Rules struct {
 	// token, as over a quorum.
 	Shared bool
 
-	// Lingers says for which names a client may keep the lock when it releases it. It asks nothing when
-	// it takes the lock up again, so a loss that it was not told of is no less a loss for its token. nil
-	// for none.
+	// Lingers says for which names a client may keep the lock when it releases it. It sends no
+	// request when it takes the lock up again, so a loss that it was not told of still counts as a
+	// loss for its token. nil means none.
 	Lingers func(name string) bool
 
-	Heartbeat time.Duration // of the waiters; 0 to not look at how many requests they send and how a lock comes to them
+	Heartbeat time.Duration // of the waiters; 0 to not check how many requests they send and how they get a lock
 	Settle    time.Duration // after the last fault, until all clients hear messages again
 	Silent    bool          // no messages arrive here, so waiters poll
 }

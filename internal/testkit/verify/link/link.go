@@ -19,7 +19,7 @@ type Harm struct {
 	Only                            string // the address at which this is done; "" for all
 }
 
-// late returns by how much n bytes of a reply are late.
+// late returns how late n bytes of a reply are.
 func (h Harm) late(n int) time.Duration {
 	if h.DelayReplies > 0 || h.Slow == 0 {
 		return h.DelayReplies
@@ -65,8 +65,8 @@ func (l *Link) Cut() {
 	l.hits.Add(l.closeIf(func(*conn) bool { return true }))
 }
 
-// Heal ends all harm, and returns how often any was done. Connections that something was swallowed
-// of are closed, as they are out of step.
+// Heal ends all harm, and returns how often any was done. Connections that lost bytes are closed,
+// as they are out of step.
 func (l *Link) Heal() (hits int64) {
 	l.Set(Harm{})
 	hits = l.hits.Swap(0)
@@ -98,10 +98,10 @@ func (l *Link) at(addr string) Harm {
 	return l.harm
 }
 
-// pass returns what to do with bytes of a connection, of which some are swallowed while the harm
-// says so. It is decided and noted at once: a connection of which bytes were swallowed just when
-// the harm ended would else go on out of step, and its client would take replies for those to other
-// requests. Where bytes are missing and the harm has ended, ok is false: nothing may pass any more.
+// pass returns what to do with bytes of a connection. swallows says whether a harm swallows them.
+// pass decides and notes that in one step: otherwise, a connection that lost bytes just when the
+// harm ended would go on out of step, and its client would take replies for those to other
+// requests. If bytes are missing and the harm has ended, ok is false: nothing may pass any more.
 func (l *Link) pass(c *conn, swallows func(Harm) bool) (h Harm, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,8 +134,8 @@ type chunk struct {
 	due  time.Time
 }
 
-// Write sends requests, or puts them into a queue if they are delayed. What was delayed is sent also
-// if the connection is closed before.
+// Write sends requests, or puts them into a queue if they are delayed. Delayed requests are sent
+// even if the connection is closed before.
 func (c *conn) Write(data []byte) (int, error) {
 	h, ok := c.link.pass(c, func(h Harm) bool { return h.SwallowRequests })
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// fostered hands a lease of any kind to another client, and looks whether it is the same lock there.
+// fostered hands a lease of any kind to another client, and checks that it is the same lock there.
 func fostered(a *player) {
 	k := a.lock()
 	l := k.heldBy(a.Client)
@@ -54,7 +54,7 @@ func fostered(a *player) {
 }
 
 // inherited detaches a lease while another goroutine of its client waits behind it, or a run whose
-// adoption fails. The goroutine has its turn after the heir, and the window of the run stays closed.
+// adoption fails. The goroutine gets its turn after the adopter, and the run's window stays closed.
 func inherited(a *player) {
 	a.needs(a.Harmless())
 	p, q := a.meets(patient), a.meets(patient, func(o *redlatch.Options) { o.Hook = world.Startle })
@@ -80,7 +80,7 @@ func inherited(a *player) {
 	if a.OneIn(2) {
 		ctx = world.PanicAt(ctx, redlatch.EventGranted)
 	} else {
-		for range 8 { // so often at most it is sent
+		for range 8 { // it is sent at most this often
 			q.meets("adopt", wire.ReplyLost, 0)
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
-// apart has a client that does not reach one node of a cluster. What it asks of the others is
-// answered as if nothing were amiss, however much it asks at once, and also what it gives back.
+// apart cuts a client off from one node of a cluster. The other nodes answer its requests and its
+// releases as usual, however many it sends at once.
 func apart(a *player) {
 	defer a.Rest(2*time.Second + a.UpTo(2*time.Second))
-	const n = 900 // of which a node has some 300, and more than a batch
+	const n = 900 // of which a node has some 300, which is more than a batch
 	p := a.meets(patient)
 	base := a.scene("dead")
 	name := func(i int) string { return fmt.Sprintf("%s-%d", base, i) }
@@ -46,8 +46,8 @@ func apart(a *player) {
 	a.Wantf(left == 0, "a node that does not answer has %d releases wait that are for other nodes", left)
 }
 
-// surveyed has a holder and a waiter, of which one node of a quorum hears nothing for a while. Inspect
-// and List show both all the same, and the journal tells once that the lock was taken by force.
+// surveyed has a holder and a waiter that one node of a quorum does not hear for a while. Inspect
+// and List still show both, and the journal notes the taking by force only once.
 func surveyed(a *player) {
 	k := a.lock()
 	beat := func(o *redlatch.Options) { o.Heartbeat, o.Journal.Off = 300*time.Millisecond, false }
@@ -57,7 +57,7 @@ func surveyed(a *player) {
 	k.queues(ctx, p.Client)
 	if a.Plan.Quorum() {
 		p.cutsOff(0, 3*time.Second)
-		a.Rest(2500 * time.Millisecond) // for longer than the node believes a waiter alive
+		a.Rest(2500 * time.Millisecond) // for longer than the node takes a silent waiter for alive
 	}
 	look := func(by string, info redlatch.LockInfo, err error) {
 		a.Wantf(!l.Held() || err == nil && info.Kind == k.kind && len(info.Holders) == 1 && !info.Holders[0].Dead &&

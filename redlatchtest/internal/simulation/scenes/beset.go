@@ -11,7 +11,7 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// besetTTL is the TTL of a partner whose requests are beset. Nothing extends its leases.
+// besetTTL is the TTL of a partner whose requests meet mishaps. Nothing extends its leases.
 const besetTTL = 2 * time.Second
 
 // besetting returns a lock of any kind, and a partner for it.
@@ -19,8 +19,9 @@ func (a *player) besetting() (k sharable, p *partner) {
 	return a.lock(), a.meets(lasting(besetTTL), func(o *redlatch.Options) { o.RequestTimeout = sent })
 }
 
-// beset has each request of a client meet a series of mishaps: it gets lost, or its reply, it is late, or
-// a server refuses it. What the client says in the end is so, and it leaves nothing behind.
+// beset makes each request of a client meet mishaps: the request or its reply gets lost, it is
+// late, or a server refuses it. What the client says in the end is true, and it leaves nothing
+// behind.
 func beset(a *player) {
 	k, p := a.besetting()
 	a.besets(p, k.name)
@@ -65,8 +66,8 @@ func beset(a *player) {
 	k.wantClean("a lease that has ended")
 }
 
-// besets has the next requests of a partner with a text each meet a mishap. In a world whose servers may
-// refuse anyway, no scene has them do so.
+// besets makes a partner's next requests with a text each meet a mishap. In a world whose servers
+// may refuse anyway, no scene makes them refuse.
 func (a *player) besets(p *partner, text string) {
 	how := append(resent, wire.ArrivesLate, wire.AnsweredLate)
 	why := []memory.Refusal{memory.Full, memory.DiskFull, memory.ReadOnly, memory.Loading}
@@ -79,8 +80,8 @@ func (a *player) besets(p *partner, text string) {
 	}
 }
 
-// wantClean checks that nothing is left of what a partner began, whose client has had the time to
-// undo it.
+// wantClean checks that nothing is left of what a partner began, once its client has had the time
+// to undo it.
 func (k sharable) wantClean(after string) {
 	k.wantFree()
 	if info, err := k.by.Client.Inspect(k.by.Ctx, k.name); err == nil && !k.by.Plan.Quorum() {
@@ -88,11 +89,11 @@ func (k sharable) wantClean(after string) {
 	}
 }
 
-// revenant has the first request of an acquisition arrive when the lease has been lost that the second
-// request brought. It keeps no other client out for long.
+// revenant makes the first request of an acquisition arrive after the lease that the second request
+// brought was lost. It keeps no other client out for long.
 func revenant(a *player) {
 	k, p := a.besetting()
-	deleted := !a.Plan.Quorum() && a.OneIn(2) // else its time ends
+	deleted := !a.Plan.Quorum() && a.OneIn(2) // else it expires
 	begun, late := time.Now(), sent/2+a.UpTo(sent/12)
 	if !deleted {
 		late += besetTTL
@@ -109,12 +110,12 @@ func revenant(a *player) {
 	k.wantFree()
 }
 
-// inTurn has a goroutine whose hook panics while it waits between two others of its client. Both are let
-// in all the same.
+// inTurn makes the hook of a goroutine panic while it waits between two others of its client. Both
+// others still get in.
 func inTurn(a *player) {
 	k := a.lock("mutex")
 	p := a.meets(patient, func(o *redlatch.Options) { o.Hook, o.Lock.StrictOrder = world.Startle, redlatch.Off })
-	l := a.has(k.lock(p.Client, a.Ctx, true)) // which takes a turn, as a try does not
+	l := a.has(k.lock(p.Client, a.Ctx, true)) // this takes a turn, and a try does not
 	first := k.waits(a.Ctx, p.Client)         // whose acquisition takes tokens for the two behind it
 	a.Rest(time.Millisecond)
 	panics := world.PanicLater(a.Ctx, redlatch.EventWait, 10*a.Trip()+a.UpTo(10*a.Trip()))
@@ -161,8 +162,8 @@ func startledByMany(a *player) {
 	}
 }
 
-// straggler has a vote of one node come when the lease is released, or while it is. Nothing is left of it
-// there.
+// straggler makes the vote of one node come after the lease was released, or during the release.
+// Nothing of it is left there.
 func straggler(a *player) {
 	a.needs(a.Harmless())
 	k, p := a.lock(), a.meets(patient)

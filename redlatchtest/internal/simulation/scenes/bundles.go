@@ -12,8 +12,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// bundle is names of which goroutines of one client do the same at one moment. They are more than
-// requests leave by themselves, so most leave together.
+// bundle has names with which goroutines of one client do the same at one moment. There are more
+// than can leave as single requests, so most leave together.
 type bundle struct {
 	*player
 	base   string
@@ -25,7 +25,7 @@ type bundle struct {
 	lines  [48]*waiter         // of a third client
 }
 
-// Of the names every third is free, every third is taken, and every third gets a waiter. Some are odd.
+// Every third name is free, every third is taken, and every third gets a waiter. Some are special.
 const (
 	spoiledName = 45 // is free, and a key that is no lock takes its place before the release
 	awaitedName = 46 // has a waiter before, and is free: its holder's key was deleted
@@ -36,7 +36,7 @@ func (b *bundle) name(i int) string { return fmt.Sprintf("%s-%d", b.base, i) }
 
 func (b *bundle) each(do func(i int)) { together(len(b.leases), do) }
 
-// together has goroutines do the same for each of n numbers at one moment.
+// together calls do for each of n numbers at one moment, each in its own goroutine.
 func together(n int, do func(i int)) {
 	var all sync.WaitGroup
 	for i := range n {
@@ -45,8 +45,8 @@ func together(n int, do func(i int)) {
 	all.Wait()
 }
 
-// bundled has many goroutines of one client do the same at one moment: some for what is free, some
-// for what is taken, some for what has a line.
+// bundled makes many goroutines of one client do the same at one moment: some with free names, some
+// with taken ones, some with names that have a line.
 func bundled(a *player) {
 	b := &bundle{player: a, base: a.scene("dead")}
 	if a.OneIn(2) {
@@ -73,7 +73,7 @@ func bundled(a *player) {
 	b.wantReleases(ctx, time.Now())
 }
 
-// spoil has a key of another program take the place of a lock.
+// spoil puts a key of another program in the place of a lock.
 func (b *bundle) spoil(i int, command string, args ...string) {
 	key := "redlatch:" + b.name(i)
 	b.Net.Call(func() {
@@ -83,7 +83,7 @@ func (b *bundle) spoil(i int, command string, args ...string) {
 	})
 }
 
-// wantBrief tries, of other names, what its context leaves no time for. Each try ends with the context.
+// wantBrief tries other names with a context that leaves no time. Each try ends with the context.
 func (b *bundle) wantBrief(p *partner) {
 	ctx := b.within(b.Plan.Delay.Least) // before a reply can be here
 	b.each(func(i int) {
@@ -94,7 +94,7 @@ func (b *bundle) wantBrief(p *partner) {
 	})
 }
 
-// prepare has another client take every third name, and a third client wait for one of them.
+// prepare makes another client take every third name, and a third client wait for one of them.
 func (b *bundle) prepare(ctx context.Context, other *partner) {
 	for i := 1; i < len(b.leases); i += 3 {
 		b.taken[i], _ = other.Mutex(b.name(i)).TryLock(ctx)
@@ -108,7 +108,7 @@ func (b *bundle) prepare(ctx context.Context, other *partner) {
 	b.spoil(foreignName, "RPUSH", "an item")
 }
 
-// wantTries checks what came of the tries, and has a third client wait for every third name.
+// wantTries checks the results of the tries, and makes a third client wait for every third name.
 func (b *bundle) wantTries(ctx context.Context) {
 	for i, err := range b.errs {
 		taken := i%3 == 1 && b.taken[i] != nil && (i == awaitedName || b.taken[i].Held())
@@ -126,7 +126,7 @@ func (b *bundle) wantTries(ctx context.Context) {
 	}
 }
 
-// wantReleases checks what the releases opened: what has no line to all, and the others to the line.
+// wantReleases checks that the releases opened names without a line to all, and others to the line.
 func (b *bundle) wantReleases(ctx context.Context, released time.Time) {
 	for i := 0; i < len(b.leases); i += 3 {
 		l, err := b.Client.Mutex(b.name(i)).TryLock(ctx)

@@ -16,7 +16,7 @@ import (
 )
 
 // All returns the roles of a world, which has not begun. A role has the name of its function, in
-// small letters.
+// lower case.
 func All() world.Catalogue {
 	both := scenes(
 		handled, startled, surveyed, closed, does, strays, windowed, lessened, beset, revenant, sized,
@@ -47,7 +47,7 @@ func All() world.Catalogue {
 	}
 }
 
-// crowds makes roles that as many actors of each client play at once: 0 for as many as the plan
+// crowds returns roles that this many actors of each client play at once; 0 for as many as the plan
 // says.
 func crowds(actors int, all ...func(*player)) (roles []world.Role) {
 	for _, play := range all {
@@ -58,7 +58,7 @@ func crowds(actors int, all ...func(*player)) (roles []world.Role) {
 	return roles
 }
 
-// scenes makes roles that one actor of each client plays, with a pause after each time.
+// scenes returns roles that one actor of each client plays, with a pause after each time.
 func scenes(all ...func(*player)) []world.Role {
 	roles := crowds(1, all...)
 	for i, once := range roles {
@@ -70,7 +70,7 @@ func scenes(all ...func(*player)) []world.Role {
 	return roles
 }
 
-// names are those that each role uses, after their kind.
+// names has, for each role, the kind of its locks and then their names.
 var names = map[string][]string{
 	"adopt": {"mutex", "adopt"}, "bounded": {"mutex", "bounded"}, "campaign": {"election", "campaign"},
 	"crossed": {"mutex", "cross-0", "cross-1"}, "downgraded": {"rwmutex", "rw"}, "election": {"election", "election"},
@@ -82,7 +82,7 @@ var names = map[string][]string{
 	"shared": {"mutex", "shared"}, "slots": {"slotpool", "slots"},
 }
 
-// wantFree checks that the first try gets what is free.
+// wantFree checks that the first try gets a free lock.
 func wantFree(w *world.World, c *redlatch.Client, kind, name string) {
 	ctx := context.Background()
 	if kind == "job" {

@@ -33,9 +33,9 @@ func countdown(a *player) {
 	a.Rest(a.UpTo(200 * time.Millisecond))
 }
 
-// count is a round of a countdown of this actor's own: set, waited for, and counted down by names
-// that come twice, and without names. However often a request is sent, it counts once. So where the
-// calls return no error, the counts are exact.
+// count plays a round of this actor's own countdown: it is set, waited for, and counted down by
+// names that come twice, and without names. A request counts once, however often it is sent. So if
+// the calls return no error, the counts are exact.
 func count(a *player) {
 	a.Rounds++
 	d := a.Client.CountDownLatch(fmt.Sprintf("round-%s-%d-%d", a.Name, a.Number, a.Rounds/4)) // some rounds of each
@@ -54,7 +54,7 @@ func count(a *player) {
 	if !a.counted(err) {
 		return
 	}
-	// Of a waiter that is not in line yet, the first request may meet the next round, and wait for that.
+	// The first request of a waiter not yet in line may meet the next round, and wait for that.
 	next := a.OneIn(2) && a.inLine(d)
 	a.Alwaysf(left == n-1, "CountDown = %d, want %d", left, n-1)
 	for i := range n - 1 {
@@ -74,7 +74,7 @@ func count(a *player) {
 	a.afterZero(d, woken, next)
 }
 
-// awaits has a goroutine wait for a countdown, for a while.
+// awaits makes a goroutine wait for a countdown, for a while.
 func (a *player) awaits(d *redlatch.CountDownLatch) *waiter {
 	defer a.Rest(a.UpTo(3 * a.Trip()))
 	return a.waits(func() (*redlatch.Lease, error) { return nil, d.Await(a.Ctx) })
@@ -86,7 +86,7 @@ func (a *player) inLine(d *redlatch.CountDownLatch) bool {
 	return err == nil && len(info.Waiters) > 0
 }
 
-// counted reports whether a count was answered. A server that is out of memory takes it all the same.
+// counted reports whether a count was answered. A server that is out of memory still takes it.
 // After an error the name is not used again: the request may arrive and count much later.
 func (a *player) counted(err error) bool {
 	if err == nil {
@@ -98,7 +98,7 @@ func (a *player) counted(err error) bool {
 	return false
 }
 
-// afterZero checks that the waiter of a round is woken, also if another round has begun by then.
+// afterZero checks that the waiter of a round is woken, even if another round has begun by then.
 func (a *player) afterZero(d *redlatch.CountDownLatch, woken *waiter, next bool) {
 	zero := time.Now()
 	if next {
@@ -129,7 +129,7 @@ func (a *player) afterZero(d *redlatch.CountDownLatch, woken *waiter, next bool)
 	a.Rest(a.UpTo(time.Second))
 }
 
-// deleted deletes counts, and sets them anew. A late delete of one count does not hit the next.
+// deleted deletes counts, and sets them again. A late delete of one count does not hit the next.
 func deleted(a *player) {
 	p := a.meets(patient)
 	d := p.CountDownLatch(fmt.Sprintf("round-deleted-%s-%d-%d", a.Name, a.Number, a.Rounds))
@@ -156,7 +156,7 @@ func deleted(a *player) {
 	_ = d.Delete(a.Ctx)
 }
 
-// expires waits for a count until it expires, which is no zero.
+// expires waits for a count until it expires, which does not count as zero.
 func expires(a *player) {
 	a.Rounds++
 	d := a.Client.CountDownLatch(fmt.Sprintf("round-expires-%s-%d-%d", a.Name, a.Number, a.Rounds))
@@ -172,9 +172,9 @@ func expires(a *player) {
 	}
 }
 
-// straggled sets a count, takes it down and deletes it, while the first copy of some requests arrives
-// later than what follows. Each call counts once all the same, and the last ends in time though its
-// requests get lost.
+// straggled sets a count, takes it down and deletes it, while the first copy of some requests
+// arrives later than what follows. Each call still counts once, and the last one ends in time
+// although its requests get lost.
 func straggled(a *player) {
 	const within = sent / 2
 	p := a.meets(func(o *redlatch.Options) { o.RequestTimeout = within })
@@ -203,7 +203,7 @@ func straggled(a *player) {
 		}
 		switch what {
 		case 0, 1:
-			if left == none { // Delete has Redis forget what has counted, and what finds no count is not noted
+			if left == none { // Delete makes Redis forget what counted; a call without a count is not noted
 				a.Rest(4 * within)
 			}
 			var set bool
@@ -241,7 +241,7 @@ func straggled(a *player) {
 		}
 	}
 	p.spare()
-	for i := range 12 { // the first request has its answer late, and the second none
+	for i := range 12 { // the first request gets a late answer, and the second none
 		how := wire.RequestLost
 		if i == 2 {
 			how = wire.ArrivesLate
@@ -253,7 +253,7 @@ func straggled(a *player) {
 	a.Wantf(time.Since(begun) <= within*4/3+100*time.Millisecond, "TrySetCount whose requests get lost takes %v", time.Since(begun))
 }
 
-// givesUp has a waiter of a countdown give up, which leaves no ticket, and deletes the count.
+// givesUp makes a waiter of a countdown give up, which leaves no ticket, and deletes the count.
 func (a *player) givesUp(d *redlatch.CountDownLatch) {
 	if set, err := d.TrySetCount(a.Ctx, 1, time.Minute); err != nil || !set {
 		return

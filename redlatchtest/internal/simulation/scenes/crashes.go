@@ -7,10 +7,10 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// What is in this file are scenes in which a partner dies, or hears nothing.
+// This file has scenes in which a partner dies, or hears nothing.
 
-// succeeds has a holder die. The first waiter in line has the lock as soon as that lease ends, and so has
-// the second after the first has died.
+// succeeds makes a holder die. The first waiter in line gets the lock as soon as that lease ends,
+// and so does the second after the first has died.
 func succeeds(a *player) {
 	k, ttl := a.lock(), 900*time.Millisecond+a.UpTo(600*time.Millisecond)
 	slow := func(o *redlatch.Options) { o.Heartbeat, o.Lock.TTL = 5*time.Second, 40*time.Second }
@@ -30,7 +30,7 @@ func succeeds(a *player) {
 		k.kind, late(first), first.err)
 	if a.OneIn(2) && first.err == nil { // so the second has to know when to ask
 		p.dies()
-		left, died = k.kept(), time.Now() // which is longer than the client believes
+		left, died = k.kept(), time.Now() // this is longer than the client believes
 	} else {
 		first.release()
 		left, died = 0, time.Now()
@@ -40,13 +40,13 @@ func succeeds(a *player) {
 		k.kind, late(second), second.err)
 }
 
-// crowdedOut has a line that is full of waiters which have died. It has room for a waiter that lives.
+// crowdedOut fills a line with waiters that die. The line still has room for a live waiter.
 func crowdedOut(a *player) {
 	k := a.lock(unpooled...)
 	few := func(o *redlatch.Options) { o.Lock.MaxWaiters = 2 }
 	l := k.heldBy(a.Client)
 	p, q, r := a.meets(few), a.meets(few, func(o *redlatch.Options) { o.Lock.MaxWait = 20 * a.Trip() }), a.meets(few)
-	front := k.queues(a.Ctx, r.Client) // it lives
+	front := k.queues(a.Ctx, r.Client) // this one lives
 	k.queues(a.Ctx, p.Client)
 	requests := q.counts(k.name)
 	refused, err := k.lock(q.Client, a.Ctx, true)
@@ -64,8 +64,8 @@ func crowdedOut(a *player) {
 	a.Wantf(next.err == nil || !held, "a wait in a line that is full of the dead for a %s: %v", k.kind, next.err)
 }
 
-// unheard has partners that hear no message, and are not told. What they wait for they learn at the
-// next heartbeat.
+// unheard has partners that hear no messages, and do not know it. They learn of what they wait for
+// at the next heartbeat.
 func unheard(a *player) {
 	const heartbeat = 300 * time.Millisecond
 	p := a.meets(func(o *redlatch.Options) { o.Heartbeat, o.Lock.TTL = heartbeat, 3*time.Second })
@@ -96,7 +96,7 @@ func unheard(a *player) {
 	<-next.ended
 	a.Wantf(!held || next.err == nil && next.at.Sub(free) <= soon, "a waiter for a %s that hears nothing has it %v after the release: %v", k.kind, next.at.Sub(free), next.err)
 	a.needs(next.err == nil)
-	// As a holder, it learns at a renewal that it is waited for.
+	// As a holder, it learns of a waiter at a renewal.
 	wanted := next.lease.Wanted()
 	a.Rest(4 * a.Trip())
 	k.waits(a.Ctx, a.Client)

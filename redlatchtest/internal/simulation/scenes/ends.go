@@ -11,14 +11,14 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// What is in this file looks how work under a lock ends: when it panics, when the client is closed,
-// when the lock is taken away.
+// This file checks how work under a lock ends: when it panics, when the client is closed, when the
+// lock is taken away.
 
 // closed closes a client that has a lease and a waiter.
 func closed(a *player) {
 	name, other := a.scene("dead"), a.scene("dead")
 	ctx := a.Ctx
-	if a.Harmless() && a.OneIn(2) { // Close panics where the hook does, when all has ended
+	if a.Harmless() && a.OneIn(2) { // Close panics if the hook does, after all has ended
 		ctx = world.PanicAt(ctx, redlatch.EventLost)
 	}
 	p := a.meets(func(o *redlatch.Options) { o.Hook = world.Startle })
@@ -45,10 +45,10 @@ func closed(a *player) {
 	drop(again)
 }
 
-// form is how a function is called under a lock.
+// form is a way to call a function under a lock.
 type form func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error
 
-// doing is the forms of a lock that call a function.
+// doing has the methods of a lock that call a function.
 type doing struct {
 	kind    string
 	do, try form
@@ -87,7 +87,7 @@ func (a *player) doings(c *redlatch.Client, name string) []doing {
 	)
 }
 
-// does runs functions under a lock of any kind: beside a holder, to their end, and into a panic.
+// does runs functions under a lock of any kind: while it is taken, to their end, and into a panic.
 func does(a *player) {
 	all := a.doings(a.meets().Client, a.scene("does"))
 	k := all[a.Random.IntN(len(all))]
@@ -145,7 +145,7 @@ func slotGone(a *player) {
 	drop(s)
 }
 
-// outlives holds a lease for longer than the context of its Lock. It is told once.
+// outlives holds a lease for longer than the context of its Lock. The hook is told once.
 func outlives(a *player) {
 	name := a.scene("outlives")
 	n := 0
@@ -172,7 +172,7 @@ func outlives(a *player) {
 }
 
 // windowed begins a run of a job, which ends in some way or does not begin. Another client can run
-// the job when the window and the run are over, not before and at once.
+// the job as soon as the window and the run are over, and not before.
 func windowed(a *player) {
 	const window, ttl = 900 * time.Millisecond, 300 * time.Millisecond
 	name := a.scene("dead")
@@ -187,9 +187,9 @@ func windowed(a *player) {
 	first := time.Now().Add(window) // when another run can begin, at the earliest and at the latest
 	last := time.Now().Add(sent)    // by then the client has looked twice for what it began
 	switch way {
-	case 0: // its caller has gone when it may begin
+	case 0: // its caller is gone when the run may begin
 		ctx, first = a.within(a.Plan.Delay.Least), time.Now()
-	case 1, 2: // it is told late
+	case 1, 2: // the client is told late
 		p.meets(name, resent[way-1], 0)
 	}
 	ran, err := run(p.Client, ctx, func() {
@@ -198,7 +198,7 @@ func windowed(a *player) {
 		case 3:
 			dies = true
 			p.dies()
-		case 4: // it takes longer than the window
+		case 4: // the run takes longer than the window
 			a.Rest(window + ttl)
 			first, last = time.Now(), time.Now()
 		default:

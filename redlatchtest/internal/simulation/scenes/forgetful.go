@@ -10,8 +10,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// What is in this file is about nodes of a quorum that forget. A scene has a quorum of its own, so
-// that it can do to the nodes what no other actor expects.
+// This file is about nodes of a quorum that forget. Each scene has its own quorum, so that it can
+// do to the nodes what no other actor expects.
 
 // founds returns a quorum of n nodes that vote.
 func (a *player) founds(n int) []*wire.Server {
@@ -24,7 +24,7 @@ func (a *player) founds(n int) []*wire.Server {
 	return nodes
 }
 
-// restarts has a node come back with these data.
+// restarts makes a node come back with this data.
 func (a *player) restarts(s *wire.Server, data memory.Copy) {
 	a.Net.Call(func() {
 		s.Kill()
@@ -32,8 +32,8 @@ func (a *player) restarts(s *wire.Server, data memory.Copy) {
 	})
 }
 
-// forgetful has a lock at two of three nodes, of which the first forgets it. That node does not vote
-// before the lease is over.
+// forgetful holds a lock at two of three nodes, and the first of these forgets it. That node does
+// not vote before the lease is over.
 func forgetful(a *player) {
 	a.needs(a.Plan.Harm == world.Calm)
 	if a.OneIn(4) {
@@ -82,8 +82,9 @@ func forgetful(a *player) {
 	a.Wantf(false, "a %s that a node forgot is not free when its lease is over", k.kind)
 }
 
-// evenly has a lock at three of four nodes: a bare majority. A client that hears one of those last
-// says that the lock is taken; one that does not hear two nodes, that too few are reached.
+// evenly holds a lock at three of four nodes: a bare majority. A client that hears one of those
+// last says that the lock is taken. A client that hears only two nodes says that too few were
+// reached.
 func evenly(a *player) {
 	a.needs(a.Plan.Harm == world.Calm)
 	nodes := a.founds(4)
@@ -107,8 +108,8 @@ func evenly(a *player) {
 	drop(second)
 }
 
-// rollingRestart has all nodes forget, one after the other. A lease that is renewed survives, since
-// the nodes are told of it again.
+// rollingRestart makes all nodes forget, one after the other. A lease that is renewed survives,
+// since the nodes are told of it again.
 func (a *player) rollingRestart(nodes []*wire.Server) {
 	const ttl = time.Second
 	k, holder := a.lock(), a.meetsAt(nodes, func(o *redlatch.Options) { o.Lock.TTL = ttl })
@@ -120,8 +121,8 @@ func (a *player) rollingRestart(nodes []*wire.Server) {
 	}
 }
 
-// foundedByTwo has a client found a quorum, but not reach most nodes when they are to vote. Another
-// client founds the rest, and all nodes vote soon.
+// foundedByTwo makes a client found a quorum, but not reach most nodes when they are to vote.
+// Another client founds the rest, and all nodes vote soon.
 func (a *player) foundedByTwo() {
 	nodes := a.nodes(5)
 	founder, next := a.meetsAt(nodes, lasting(time.Second)), a.meetsAt(nodes, lasting(time.Second))
@@ -142,8 +143,8 @@ func (a *player) foundedByTwo() {
 	drop(l)
 }
 
-// countsOn has the node forget that knows the last token with another one. Its clock, and that of the
-// node that never knew the token, are behind. The next token is larger all the same.
+// countsOn makes one of the two nodes forget that know the last token. Its clock is behind, and so
+// is that of the node that never knew the token. The next token is still larger.
 func (a *player) countsOn(nodes []*wire.Server) {
 	first, second := a.meetsAt(nodes, lasting(time.Second)), a.meetsAt(nodes, lasting(time.Second))
 	first.cutsOff(2, time.Minute)

@@ -12,13 +12,13 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// handleable is a lock with which a program does whatever it may.
+// handleable is a lock with which a program does anything that is allowed.
 type handleable struct {
-	sharable // which no client gets while as many leases are held as full says
+	sharable // no client gets it while full leases are held
 	full     int
 	room     int // how many leases there can be; 0 for no bound
 	enter    func(c *redlatch.Client, o redlatch.LockOptions) locker
-	writes   bool // a lease can become one of a reader
+	writes   bool // a lease can become a reader's
 }
 
 // handleables returns a lock of each kind that the world has, with a name, and one for readers.
@@ -99,7 +99,7 @@ type handledLease struct {
 	of      *partner
 	token   int64
 	ttl     time.Duration
-	until   time.Time // it is held for so long at least; zero if it is renewed
+	until   time.Time // it is held until then at least; zero if it is renewed
 	least   time.Time // and its deadline is not before that
 	bound   time.Time // it reaches its MaxHold; zero if it has none
 	last    time.Time // and has ended by then
@@ -118,8 +118,8 @@ func (e *handledLease) dueIn(d time.Duration) bool {
 	return (e.until.IsZero() || then.Before(e.until)) && (e.bound.IsZero() || then.Before(e.bound))
 }
 
-// clears waits until Redis has let go what clients believe to be over: it keeps a lease a bit longer, and
-// a release that brings a late request to nothing is sent twice.
+// clears waits until Redis has dropped what clients believe to be over: it keeps a lease a bit
+// longer, and a release that undoes a late request is sent twice.
 func (n *handling) clears() { n.Rest(250*time.Millisecond + 4*n.Trip() + 2*n.late) }
 
 // step does one thing with the lock.
@@ -182,12 +182,12 @@ func (n *handling) step() {
 	}
 }
 
-// forget takes a lease out of those that are looked at.
+// forget removes a lease from those that are checked.
 func (n *handling) forget(e *handledLease) {
 	n.leases = slices.DeleteFunc(n.leases, func(one *handledLease) bool { return one == e })
 }
 
-// end may end all leases, or those of one client, in a way that is not theirs. It reports whether it has
+// end may end all leases by force, or those of one client by closing it. It reports whether it has
 // left any in Redis.
 func (n *handling) end() (left bool) {
 	n.spare()
@@ -217,7 +217,7 @@ func (n *handling) end() (left bool) {
 	return left
 }
 
-// spare takes back the mishaps that have not happened.
+// spare cancels the mishaps that have not happened.
 func (n *handling) spare() {
 	for _, p := range n.partners {
 		p.spare()
@@ -231,7 +231,7 @@ func (n *handling) releases(e *handledLease) {
 	n.Wantf(err == nil || !due, "the release of a %s: %v", n.kind, err)
 }
 
-// terms draws terms of a lease.
+// terms draws the terms of a lease.
 func (n *handling) terms() redlatch.LockOptions {
 	o := redlatch.LockOptions{TTL: 900*time.Millisecond + n.UpTo(2*time.Second)}
 	if n.OneIn(2) {
@@ -245,7 +245,7 @@ func (n *handling) terms() redlatch.LockOptions {
 	return o
 }
 
-// begin has a client take the lock once more, if there is room: mostly on the same terms.
+// begin makes a client take the lock once more, if there is room: mostly on the same terms.
 func (n *handling) begin() {
 	if n.room > 0 && len(n.leases) >= n.room {
 		return
@@ -283,14 +283,14 @@ func (e *handledLease) begins(l *redlatch.Lease) {
 	e.wanted, e.watched = l.Wanted(), time.Now()
 }
 
-// extension returns a function that extends a lease, for its TTL or for a time of its own, and one that
-// looks at what came of it.
+// extension returns a function that extends a lease, for its TTL or for a time of its own, and one
+// that checks the result.
 func (n *handling) extension(e *handledLease) (do, look func()) {
 	l, d, due := e.Lease, e.ttl, e.dueIn(n.late)
 	extend := l.Extend
 	if n.OneIn(2) {
 		d = 50*time.Millisecond + n.UpTo(10*time.Second)
-		if n.Plan.Quorum() { // which knows no longer leases
+		if n.Plan.Quorum() { // there, no lease is longer than its TTL
 			d = min(d, e.ttl)
 		}
 		extend = func(ctx context.Context) error { return l.ExtendTo(ctx, d) }
@@ -344,7 +344,7 @@ func (n *handling) moves(e *handledLease) {
 	e.begins(l)
 }
 
-// reads has a writer become a reader.
+// reads makes a writer become a reader.
 func (n *handling) reads(e *handledLease) {
 	due, begun := e.dueIn(n.late), time.Now()
 	l, err := e.of.RWMutex(n.name).Downgrade(n.Ctx, e.Lease)
@@ -357,7 +357,7 @@ func (n *handling) reads(e *handledLease) {
 	e.until = begun.Add(e.ttl * 85 / 100)
 }
 
-// wants has another client wait for the lock. All holders are told.
+// wants makes another client wait for the lock. All holders are told.
 func (n *handling) wants() {
 	if len(n.leases) < n.full {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// keeper has a client keep a lock that it has released, and others want it: that client, which asks
-// nothing; and another, which waits, tries, or comes when the keeper is dead, deaf or closed.
+// keeper makes a client keep a lock that it has released. Then that client takes it again without a
+// request, or another waits, tries, or comes when the keeper is dead, deaf or closed.
 func keeper(a *player) {
 	name := a.scene("kept")
 	p := a.meets(func(o *redlatch.Options) { o.Lock.StrictOrder, o.Lock.Linger = redlatch.Off, o.Lock.TTL/3 })
@@ -72,8 +72,8 @@ func keeper(a *player) {
 	}
 }
 
-// shelved has a client keep a lock, or nearly so, and looks whether what happens to it then reaches the
-// client: a force, a cut, a reader inside, a text that goes to another process.
+// shelved makes a client keep a lock, or nearly so, and checks that what happens to the lock then
+// reaches the client: a force, a cut, a reader inside, a text that goes to another process.
 func shelved(a *player) {
 	name := a.scene("dead")
 	linger := func(o *redlatch.Options) {
@@ -86,7 +86,7 @@ func shelved(a *player) {
 		m = pair(p.RWMutex(name))
 	}
 	l := a.mayKeep(m)
-	l.LogValue() // which does not have the client tell its owner to the program
+	l.LogValue() // unlike Owner, this still lets the client keep the lock
 	drop(l)
 	asked := p.counts("acquire")
 	l = a.has(m.lock(a.Ctx))

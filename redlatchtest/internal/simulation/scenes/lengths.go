@@ -11,7 +11,7 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// What is in this file compares how long leases last with how long Redis keeps them.
+// This file compares how long leases last with how long Redis keeps them.
 
 // sharing has leases of different lengths on a lock that several can hold, or one owner several
 // times. One of them ends, or is cut, or a longer one comes and goes. There are no more leases than
@@ -35,7 +35,7 @@ func sharing(a *player) {
 	k.wantKeptNoLonger("a short lease beside a long one", first, second)
 	switch a.Random.IntN(3) {
 	case 0:
-		if a.OneIn(2) { // and has no answer at first
+		if a.OneIn(2) { // and gets no answer at first
 			p.cutsOffAll(sent * 3 / 2)
 			drop(first)
 			a.Rest(sent)
@@ -65,7 +65,7 @@ func sharing(a *player) {
 	}
 }
 
-// wantNoMoreThan checks that n more leases can be had of a lock, and releases them.
+// wantNoMoreThan checks that just n more leases on a lock can be acquired, and releases them.
 func (k sharable) wantNoMoreThan(n int, enter func() (*redlatch.Lease, error)) {
 	for range n {
 		defer drop(k.by.has(enter()))
@@ -79,8 +79,8 @@ func (k sharable) wantNoMoreThan(n int, enter func() (*redlatch.Lease, error)) {
 	drop(one)
 }
 
-// around has an owner inside enter again, on the same terms. The entries share what is in Redis, and
-// each lasts for as long as its own terms say. Nothing is told of an entry before it is granted.
+// around makes an owner inside enter again, on the same terms. The entries share what is in Redis,
+// and each lasts as long as its own terms say. No event tells of an entry before it is granted.
 func around(a *player) {
 	const ttl, most = 500 * time.Millisecond, time.Second
 	k, way := a.lock("reentrant"), a.Random.IntN(5)
@@ -145,7 +145,7 @@ func around(a *player) {
 	}
 }
 
-// adoptedFor detaches a lease and adopts it for so long, without renewal; nil if that fails.
+// adoptedFor detaches a lease and adopts it for ttl, without renewal. It returns nil if that fails.
 func (a *player) adoptedFor(l *redlatch.Lease, ttl time.Duration) *redlatch.Lease {
 	text, err := l.Detach(a.Ctx)
 	if err != nil {
@@ -179,7 +179,7 @@ func acknowledged(a *player) {
 	m = p.Mutex(name).With(redlatch.LockOptions{Replicas: 1, TTL: ttl, Renew: redlatch.Off})
 	l, err = other.Mutex(name).TryLock(a.Ctx)
 	a.wantDone(err, "a try of what too few replicas acknowledged")
-	if err == nil { // a wait, of which replicas know the lease at once
+	if err == nil { // a waiter, whose lease replicas know at once
 		next := a.waits(func() (*redlatch.Lease, error) { return m.Lock(a.Ctx) })
 		a.Rest(ttl/4 + a.UpTo(ttl/4))
 		extends := p.counts("mutex renew")
@@ -207,7 +207,7 @@ func acknowledged(a *player) {
 	}
 }
 
-// thrifty counts what acquisitions cost, where nothing harms.
+// thrifty counts how many requests acquisitions cost in a calm world.
 func thrifty(a *player) {
 	k := a.lock()
 	p := a.meets(func(o *redlatch.Options) { o.Journal = redlatch.JournalOptions{Off: true} })
@@ -232,7 +232,7 @@ func thrifty(a *player) {
 	a.spins(p, k.name)
 }
 
-// severally counts what locking several names costs, and looks whether it locks them.
+// severally counts what locking several names costs, and checks that it locks them.
 func (a *player) severally(p *partner, name string) {
 	tag := "{" + name + "}" // so that all are at one node of a cluster
 	names := []string{tag + "-c", tag + "-a", tag + "-b"}
@@ -250,7 +250,7 @@ func (a *player) severally(p *partner, name string) {
 	drop(l)
 }
 
-// spins has a leader whose work ends at once, and whose term is lost each time.
+// spins runs a leader whose work ends at once, and whose term is lost each time.
 func (a *player) spins(p *partner, name string) {
 	runs := 0
 	_ = p.Election(name+"-e").Run(a.within(2*time.Second), "value", func(_ context.Context, term *redlatch.Lease) error {
@@ -299,7 +299,7 @@ func sized(a *player) {
 	held := first.Held() && err == nil
 	if dies {
 		a.Rest(1100*time.Millisecond + 4*a.Trip())
-		// No client that lives knows the size.
+		// No live client knows the size.
 		_, err := q.Semaphore(name, 3).Available(a.Ctx)
 		a.Wantf(err == nil || !held || kind != "semaphore", "Available of a semaphore whose size only the dead know: %v", err)
 		on := sizedTo(q.Client, 3)

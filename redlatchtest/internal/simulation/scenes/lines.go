@@ -12,10 +12,10 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
-// What is in this file is about lines: which waiter is next, and what holders and waiters are told.
+// This file is about lines: which waiter is next, and what holders and waiters are told.
 
-// silenced has goroutines of one client wait for a mutex whose server becomes silent, or slow. Each
-// is told of the outage, and of none where there is none.
+// silenced makes goroutines of one client wait for a mutex whose server becomes silent, or slow.
+// Each is told of the outage, or of none if there is none.
 func silenced(a *player) {
 	a.needs(!a.Plan.Strict)
 	k, what := a.lock("mutex"), a.Random.IntN(3)
@@ -63,8 +63,8 @@ func silenced(a *player) {
 	}
 }
 
-// relayed has two goroutines of a client in line before another client. The first gives up, and the
-// second has its place.
+// relayed puts two goroutines of a client in line before another client. The first gives up, and
+// the second takes its place.
 func relayed(a *player) {
 	k, p, q := a.lock("mutex"), a.meets(patient), a.meets(patient)
 	l := k.heldBy(a.Client)
@@ -100,10 +100,10 @@ func relayed(a *player) {
 	}
 }
 
-// crammed has more goroutines of a client in line than a turn serves. Other clients have the mutex after
-// the first of them, and after one turn.
+// crammed puts more goroutines of a client in line than a turn serves. Other clients get the mutex
+// after the first of them, and after one turn.
 func crammed(a *player) {
-	a.needs(!a.Plan.Strict) // else each goroutine has a turn of its own
+	a.needs(!a.Plan.Strict) // else each goroutine has its own turn
 	k, p, q, r := a.lock("mutex"), a.meets(patient), a.meets(patient), a.meets(patient)
 	l := k.heldBy(a.Client)
 	var served atomic.Int64
@@ -131,8 +131,8 @@ func crammed(a *player) {
 	a.Wantf(!held || third.err == nil && first == 1 && n <= 1+128, "other clients have their turns after %d and %d goroutines of a client: %v", first, n, third.err)
 }
 
-// wished has the holder ask whether it is waited for, before and after goroutines of its own client
-// wait; and two holders of a semaphore.
+// wished makes a holder ask whether its lock is wanted, before and after goroutines of its own
+// client wait, and likewise two holders of a semaphore.
 func wished(a *player) {
 	name, p := a.scene("dead"), a.meets(patient)
 	told := func(what string, l *redlatch.Lease, wanted <-chan struct{}) {
@@ -166,7 +166,7 @@ func wished(a *player) {
 	told("the second holder of a semaphore", second, two)
 }
 
-// proclaimed has a leader change its value, and an observer.
+// proclaimed makes a leader change its value, with an observer.
 func proclaimed(a *player) {
 	name, p := a.scene("dead"), a.meets(patient)
 	e, ctx := p.Election(name), a.within(5*time.Second)
@@ -189,7 +189,7 @@ func proclaimed(a *player) {
 	held := term.Held()
 	leader, err := a.Client.Election(name).Leader(ctx)
 	a.Wantf(!held || err == nil && leader.Value == "three", "the leader proclaims %q, and was to proclaim three: %v", leader.Value, err)
-	if key := "redlatch:" + name; a.OneIn(2) { // of which the client does not know
+	if key := "redlatch:" + name; a.OneIn(2) { // the client does not know of this
 		a.Net.Call(func() { a.At(key).Do("DEL", key) })
 	} else {
 		drop(term)
@@ -224,7 +224,7 @@ func led(a *player) {
 	}
 }
 
-// joined has two entries of one owner wait behind another owner. As one comes in, so does the other.
+// joined makes two entries of one owner wait behind another owner. Both get in together.
 func joined(a *player) {
 	beat := func(o *redlatch.Options) { o.Heartbeat, o.Lock.TTL = 200*time.Millisecond, 20*time.Second }
 	k, p, q := a.lock("reentrant"), a.meets(beat), a.meets(beat)
@@ -239,8 +239,8 @@ func joined(a *player) {
 	}
 }
 
-// woken has a waiter over a quorum. It has the lock soon after the release, whether it is told of that or
-// its subscriptions end.
+// woken has a waiter at a quorum. It gets the lock soon after the release, whether it is told of
+// that or its subscriptions end.
 func woken(a *player) {
 	a.needs(a.Harmless())
 	const soon = time.Second

@@ -17,12 +17,12 @@ func (a *player) scene(what string) string {
 	return fmt.Sprintf("scene-%s-%s-%s-%d-%d", what, a.Role.Name, a.Name, a.Number, a.Rounds)
 }
 
-// locker is how a lock is acquired in one mode.
+// locker has the functions that acquire a lock in one mode.
 type locker struct {
 	lock, try func(context.Context) (*redlatch.Lease, error)
 }
 
-// pair returns how these locks are acquired.
+// pair returns how to acquire these locks.
 func pair(m interface {
 	Lock(context.Context) (*redlatch.Lease, error)
 	TryLock(context.Context) (*redlatch.Lease, error)
@@ -31,8 +31,7 @@ func pair(m interface {
 	return locker{m.Lock, m.TryLock}
 }
 
-// asking returns how a lock is acquired that is asked for something: permits, or the value of a
-// leader.
+// asking returns how to acquire a lock with an argument: permits, or the value of a leader.
 func asking[T any](lock, try func(context.Context, T) (*redlatch.Lease, error), that T) locker {
 	return locker{
 		func(ctx context.Context) (*redlatch.Lease, error) { return lock(ctx, that) },
@@ -40,7 +39,7 @@ func asking[T any](lock, try func(context.Context, T) (*redlatch.Lease, error), 
 	}
 }
 
-// pooled returns how a slot of a pool is acquired.
+// pooled returns how to acquire a slot of a pool.
 func pooled(p *redlatch.SlotPool) locker {
 	leased := func(acquire func(context.Context) (*redlatch.Slot, error)) func(context.Context) (*redlatch.Lease, error) {
 		return func(ctx context.Context) (*redlatch.Lease, error) {
@@ -54,7 +53,7 @@ func pooled(p *redlatch.SlotPool) locker {
 	return locker{leased(p.Acquire), leased(p.TryAcquire)}
 }
 
-// pool is how a slot is acquired of a pool that rests for the shortest time there is.
+// pool returns how to acquire a slot of a pool whose slots rest for the shortest time there is.
 func pool(c *redlatch.Client, name string, size int, o redlatch.LockOptions) locker {
 	return pooled(c.SlotPool(name, size, redlatch.SlotOptions{Quarantine: time.Millisecond}).With(o))
 }
@@ -104,7 +103,7 @@ func (a *player) kinds(name string) []sharable {
 	return all
 }
 
-// lock returns a lock with a name of its own: of one of these kinds, or of any that the world has.
+// lock returns a lock with its own name: of one of these kinds, or of any that the world has.
 func (a *player) lock(kinds ...string) sharable {
 	all := a.kinds(a.scene("dead"))
 	if len(kinds) > 0 {
@@ -116,8 +115,7 @@ func (a *player) lock(kinds ...string) sharable {
 // key returns the key that has the lock.
 func (k sharable) key() string { return "redlatch:" + k.name }
 
-// owned returns the context of the scene, under which one owner enters a lock again that is
-// reentrant.
+// owned returns the scene's context, under which one owner can enter a reentrant lock again.
 func (k sharable) owned() context.Context {
 	if k.kind != "reentrant" {
 		return k.by.Ctx
@@ -134,21 +132,21 @@ func (k sharable) lock(c *redlatch.Client, ctx context.Context, wait bool) (*red
 // try acquires the lock for a client if it is free.
 func (k sharable) try(c *redlatch.Client) (*redlatch.Lease, error) { return k.lock(c, k.by.Ctx, false) }
 
-// heldBy has a client hold the lock, which is free. Where it cannot, the scene ends.
+// heldBy makes a client acquire the lock, which is free. If it cannot, the scene ends.
 func (k sharable) heldBy(c *redlatch.Client) *redlatch.Lease { return k.by.has(k.try(c)) }
 
-// patience is how long a waiter of a scene waits at most: less than a calm world lasts, in which a
-// scene would not tell otherwise that a waiter is never let in.
+// patience is how long a waiter of a scene waits at most: less than a calm world lasts, or a scene
+// there would not notice that a waiter is never let in.
 const patience = 7 * time.Second
 
-// waits has a client wait for the lock.
+// waits makes a client wait for the lock.
 func (k sharable) waits(ctx context.Context, c *redlatch.Client) *waiter {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	k.by.later(cancel)
 	return k.by.waits(func() (*redlatch.Lease, error) { return k.lock(c, ctx, true) })
 }
 
-// queues has a client wait for the lock, and returns when it is in line.
+// queues makes a client wait for the lock, and returns when it is in line.
 func (k sharable) queues(ctx context.Context, c *redlatch.Client) *waiter {
 	defer k.by.Rest(8 * k.by.Trip()) // a try, a subscription, a place in line
 	return k.waits(ctx, c)
@@ -161,7 +159,7 @@ func (k sharable) wantFree() {
 	drop(l)
 }
 
-// kept returns for how long the server keeps the lock, or nothing.
+// kept returns how much longer the server keeps the lock, or 0.
 func (k sharable) kept() time.Duration { return k.by.kept(k.key()) }
 
 // wantKept checks that the server keeps the lock for as long as the last of its leases.
@@ -191,7 +189,7 @@ func (k sharable) wantKeptNoLonger(when string, leases ...*redlatch.Lease) {
 	a.Wantf(len(kept) == 0, "%s: of a %s, kept is %v, and all leases end within %v", when, k.kind, kept, most)
 }
 
-// longestOf returns for how long the last of some leases lasts.
+// longestOf returns how much longer the last of some leases lasts.
 func longestOf(leases []*redlatch.Lease) (longest time.Duration) {
 	for _, l := range leases {
 		longest = max(longest, l.Remaining())
@@ -251,7 +249,7 @@ func (w *waiter) release() {
 	drop(w.lease)
 }
 
-// kept returns for how long the server keeps a key, or nothing.
+// kept returns how much longer the server keeps a key, or 0.
 func (a *player) kept(key string) (left time.Duration) {
 	a.Net.Call(func() { left = time.Duration(a.At(key).Do("PTTL", key).Reply.Int) * time.Millisecond })
 	return max(left, 0)

@@ -11,11 +11,10 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// What is in this file is about leases whose length the program sets, and about leases that are taken
-// away.
+// This file is about leases whose length the program sets, and about leases that are taken away.
 
-// lengthened has a lease that is much longer than its TTL. The watchdog does not cut it, and still
-// finds out that it is gone; an adoption for less does.
+// lengthened holds a lease that is much longer than its TTL. The watchdog does not cut it, and
+// still finds out when it is gone. An adoption for less does cut it.
 func lengthened(a *player) {
 	const ttl, long = 1500 * time.Millisecond, 40 * time.Second
 	k, p := a.lock(), a.meets(func(o *redlatch.Options) { o.RequestTimeout, o.Lock.TTL = sent, ttl })
@@ -64,15 +63,16 @@ func short(a *player) {
 	a.Wantf(l.Held(), "a short lease is lost with one reply: %v", l.Err())
 }
 
-// usurped has a lock deleted, and given to another client. The first holder neither keeps nor ends it.
+// usurped has a lock deleted, and given to another client. The first holder can neither keep nor
+// end it.
 func usurped(a *player) {
 	a.needs(a.Plan.Harm != world.Losses)
 	k := a.lock()
 	if a.OneIn(4) {
-		k = a.lock("reentrant") // which notes its entries beside
+		k = a.lock("reentrant") // its entries are noted in another key
 	}
 	l := k.heldBy(a.meets(patient).Client)
-	all := a.OneIn(2) // else what is noted beside it stays
+	all := a.OneIn(2) // else what is noted in other keys stays
 	a.Net.Call(func() {
 		s := a.At(k.key())
 		for _, key := range append(s.Keys(k.key()), s.Keys("{"+k.key()+"}*")...) {
@@ -110,8 +110,8 @@ func usurped(a *player) {
 	a.wantDone(err, "the release of a %s that was deleted before", k.kind)
 }
 
-// unlike has a key of the program in the way, which is no lock, and perhaps the line of a waiter that
-// died. Each call says so, and none changes the key.
+// unlike puts a key of the program in the way, which is no lock, and perhaps the line of a dead
+// waiter. Each call says so, and none changes the key.
 func unlike(a *player) {
 	name := a.scene("dead")
 	kinds, key := a.kinds(name), "redlatch:"+name

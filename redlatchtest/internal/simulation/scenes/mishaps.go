@@ -8,10 +8,10 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
-// What is in this file are scenes in which one request meets a mishap at a moment of the scene's
-// choice. The client sends it again, and all is as if nothing had happened.
+// This file has scenes in which one request meets a mishap at a moment that the scene chooses. The
+// client sends it again, and all is as if nothing had happened.
 
-// seized takes a mutex by force, and the request for it gets lost or its reply, or it comes late.
+// seized takes a mutex by force. The request or its reply gets lost, or the request comes late.
 func seized(a *player) {
 	k, p, other := a.lock("mutex"), a.meets(patient), a.meets(patient)
 	l := k.heldBy(p.Client)
@@ -38,11 +38,11 @@ func seized(a *player) {
 	k.wantFree()
 }
 
-// strays has a request arrive when its lock has been released, or its waiter has given up. The request
-// leaves nothing.
+// strays makes a request arrive after its lock was released, or after its waiter gave up. The
+// request leaves nothing behind.
 func strays(a *player) {
 	k, p := a.lock(), a.meets(patient)
-	// A client looks for what may still arrive, for the second time after a third of RequestTimeout, about.
+	// A client looks a second time for what may still arrive, after about RequestTimeout/3.
 	late := sent/3 + 10*time.Millisecond + a.UpTo(sent/6)
 	try := func(within time.Duration, wait bool) error { // and gives back what it gets
 		ctx, cancel := context.WithTimeout(a.Ctx, within)
@@ -100,8 +100,8 @@ func strays(a *player) {
 	k.wantClean("a request that came late")
 }
 
-// belated has something happen while a client is about to hear of something else, or hears nothing: a
-// force, the end of its lease or of its subscription, or its own end.
+// belated makes something happen while a client is about to hear of something else, or hears
+// nothing: a force, the end of its lease or of its subscription, or its own end.
 func belated(a *player) {
 	k, first := a.lock(), a.lock("mutex")
 	p := a.meets(patient, func(o *redlatch.Options) { o.Heartbeat, o.Lock.StrictOrder = 5*time.Second, redlatch.Off })

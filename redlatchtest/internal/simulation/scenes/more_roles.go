@@ -12,7 +12,7 @@ import (
 )
 
 // crossed locks two names under the lease of the first, in either order, so that goroutines of one
-// client would wait for each other for ever. One of them is told.
+// client would wait for each other forever. One of them is told.
 func crossed(a *player) {
 	first, second := "cross-0", "cross-1"
 	if a.OneIn(2) {
@@ -101,7 +101,7 @@ func named(a *player) {
 	drop(l)
 }
 
-// robbed takes a mutex by force from its holder, now and then, which learns of it.
+// robbed now and then takes a mutex by force from its holder, which learns of it.
 func robbed(a *player) {
 	m := a.Client.Mutex("robbed")
 	if !a.OneIn(4) {

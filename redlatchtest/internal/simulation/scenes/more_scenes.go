@@ -9,10 +9,10 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// minHold is the least hold of the scenes that have one.
+// minHold is the MinHold of the scenes that have one.
 const minHold = 40 * time.Millisecond
 
-// shut releases a lock of any kind before its MinHold has passed, and looks when it opens.
+// shut releases a lock of any kind before its MinHold has passed, and checks when it opens.
 func shut(a *player) {
 	k := a.kinds(a.scene("shut"))[a.Random.IntN(len(unpooled))]
 	waited := a.OneIn(3)
@@ -64,8 +64,8 @@ func shut(a *player) {
 	}
 }
 
-// wantOpen checks that a lock was shut for its least hold since an acquisition, and not for long
-// after that. A token is the server's time in us.
+// wantOpen checks that a lock was closed for its MinHold since an acquisition, and not much longer.
+// A token is the server's time in us.
 func (a *player) wantOpen(kind string, token int64, next *redlatch.Lease) {
 	after := time.Duration(next.Token()-token) * time.Microsecond
 	back := a.SetBackBy()
@@ -76,7 +76,7 @@ func (a *player) wantOpen(kind string, token int64, next *redlatch.Lease) {
 	drop(next)
 }
 
-// gaveBack fails to lock one of several names. The others are free then, whatever the least hold.
+// gaveBack fails to lock one of several names. The others are free then, whatever their MinHold.
 func gaveBack(a *player) {
 	first, second := a.scene("back"), a.scene("back")
 	if first > second {
@@ -125,7 +125,7 @@ func readers(a *player) {
 	}
 }
 
-// knotted has two goroutines of one client wait for each other. One of them is told at once.
+// knotted makes two goroutines of one client wait for each other. One of them is told at once.
 func knotted(a *player) {
 	names := []string{a.scene("knot"), a.scene("knot"), a.scene("knot")}
 	ctx := a.within(100 * a.Trip()) // while the world goes on
@@ -167,8 +167,8 @@ func knotted(a *player) {
 	}
 }
 
-// namedNow has a waiter give up when another client was let in before it. The error names that client's
-// lease.
+// namedNow makes a waiter give up after another client was let in before it. The error names that
+// client's lease.
 func namedNow(a *player) {
 	const beat = 200 * time.Millisecond
 	k := a.lock()
@@ -191,7 +191,7 @@ func namedNow(a *player) {
 	}
 }
 
-// own waits, and tries, for what another goroutine of the same client has. The errors say so.
+// own waits for, and tries, a lock that another goroutine of its client holds. The errors say so.
 func own(a *player) {
 	name := a.scene("own")
 	l := a.has(a.Client.Mutex(name).Lock(a.Ctx))

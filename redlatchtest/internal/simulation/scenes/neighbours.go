@@ -13,8 +13,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// What is in this file is about locks that another library shares. The actors play that library: they
-// send its commands to the server at once, as a program beside it would.
+// This file is about locks that are shared with another library. The actors play that library: they
+// send its commands directly to the server, as a program beside redlatch would.
 
 var sharedOptions = redlatch.LockOptions{
 	Announce: redlatch.Announce{Channel: "shared is free", Message: "free"},
@@ -23,7 +23,7 @@ var sharedOptions = redlatch.LockOptions{
 
 const sharedKey = "redlatch:shared"
 
-// watchShared notes what is announced. A hand-over to a waiter is not.
+// watchShared notes which releases are announced. A hand-over to a waiter is not.
 func watchShared(w *world.World) {
 	on := &stage{}
 	w.State = on
@@ -41,9 +41,8 @@ func watchShared(w *world.World) {
 	}
 }
 
-// entersShared notes that an actor has the mutex, until the function that it returns is called. It
-// returns since when no client had it, if the other library had it last, and whether that library
-// announced it.
+// entersShared notes that an actor has the mutex, until leaves is called. If the other library had
+// it last, it returns since when no client had it, and whether that library announced that.
 func (a *player) entersShared() (since time.Time, told bool, leaves func()) {
 	s := on(a.World)
 	s.mu.Lock()
@@ -61,7 +60,7 @@ func (a *player) entersShared() (since time.Time, told bool, leaves func()) {
 	}
 }
 
-// shared uses a mutex beside the other library.
+// shared uses a mutex together with the other library.
 func shared(a *player) {
 	if a.Plan.Harm != world.Calm { // where a lease may be lost, the other library shows nothing more
 		a.Rest(time.Second)
@@ -123,9 +122,9 @@ func (a *player) neighbour() {
 	})
 }
 
-// yields has many waiters of two clients hand a mutex on, beside another library, which has it now
-// and then all the same. They do not wait for a clock that is set back. When they are gone, a newcomer
-// has it at once.
+// yields makes many waiters of two clients hand a mutex on beside another library, which still gets
+// it now and then. They do not wait for a clock that is set back. When they are gone, a newcomer
+// gets it at once.
 func yields(a *player) {
 	a.needs(a.Harmless())
 	servers := a.nodes(1)

@@ -18,7 +18,7 @@ type stage struct {
 	texts    []string   // of leases that were detached
 	lastUsed string     // of those: adopted last
 	flow     string     // is in the mutex "named"
-	flows    int        // so often
+	flows    int        // how often flow has entered it
 	robbed   int64      // the largest token of the mutex "robbed"
 	shared   neighbourhood
 }
@@ -41,7 +41,7 @@ type partner struct {
 	links []*wire.Link
 }
 
-// meets opens another client for this scene, with other options if there is a change.
+// meets opens another client for this scene, with other options if there are changes.
 func (a *player) meets(changes ...func(*redlatch.Options)) *partner {
 	return a.meetsAt(a.Servers, changes...)
 }
@@ -63,7 +63,7 @@ func (a *player) meetsAt(servers []*wire.Server, changes ...func(*redlatch.Optio
 	return p
 }
 
-// nodes returns servers of a scene's own, that no client has met: a quorum, if they are several.
+// nodes returns a scene's own servers, which no client has met: a quorum, if there are several.
 func (a *player) nodes(n int) []*wire.Server {
 	all := make([]*wire.Server, n)
 	a.Net.Call(func() {
@@ -94,13 +94,13 @@ func (p *partner) each(f func(l *wire.Link)) {
 	})
 }
 
-// counts counts the requests of a partner that contain a text, from now on until the function is
-// called that it returns.
+// counts counts the requests of a partner that contain a text, from now on until the returned
+// function is called.
 func (p *partner) counts(text string) func() int {
 	return p.totals(func(what string) int { return min(strings.Count(what, text), 1) })
 }
 
-// totals is counts for what a function counts in a request.
+// totals is like counts, and adds up what a function counts in each request.
 func (p *partner) totals(of func(what string) int) func() int {
 	count := func() (n int) {
 		p.each(func(l *wire.Link) {
@@ -115,27 +115,27 @@ func (p *partner) totals(of func(what string) int) func() int {
 	return func() int { return count() - before }
 }
 
-// cutsOff has a partner not reach a node for a while.
+// cutsOff cuts a partner off from a node for a while.
 func (p *partner) cutsOff(node int, d time.Duration) {
 	p.world.Net.Call(func() { p.links[node].Set(wire.Refuses, d) })
 }
 
-// cutsOffAll has a partner reach no server for a while.
+// cutsOffAll cuts a partner off from all servers for a while.
 func (p *partner) cutsOffAll(d time.Duration) {
 	p.each(func(l *wire.Link) { l.Set(wire.Refuses, d) })
 }
 
-// mayNot has the partner's user lack the right to these commands, and to no others.
+// mayNot makes the partner's user lack the right to these commands, and to no others.
 func (p *partner) mayNot(commands ...string) {
 	p.each(func(l *wire.Link) { l.User = commands })
 }
 
-// deafens has a client hear no message any more.
+// deafens makes a client hear no message any more.
 func (p *partner) deafens() {
 	p.each(func(l *wire.Link) { l.Deaf = true })
 }
 
-// mutes ends the subscriptions of a client, which cannot subscribe any more.
+// mutes ends the subscriptions of a client, and keeps it from subscribing again.
 func (p *partner) mutes() {
 	p.each(func(l *wire.Link) {
 		l.Mute = true
@@ -146,7 +146,7 @@ func (p *partner) mutes() {
 // resent are the mishaps after which a client sends a request again, and which it may not notice.
 var resent = []wire.MishapHow{wire.RequestLost, wire.ReplyLost}
 
-// meets has the next request with a text meet a mishap: at one server of a quorum.
+// meets makes the next request with a text meet a mishap: at one server of a quorum.
 func (p *partner) meets(text string, how wire.MishapHow, late time.Duration) {
 	p.meet(&wire.Mishap{Text: text, How: how, Late: late})
 }
@@ -163,7 +163,7 @@ func (p *partner) meet(m *wire.Mishap) {
 	})
 }
 
-// loses has the next n requests with a text get lost at each of these links.
+// loses makes the next n requests with a text get lost on each of these links.
 func (p *partner) loses(links []*wire.Link, text string, n int) {
 	p.world.Net.Call(func() {
 		for _, l := range links {
@@ -174,7 +174,7 @@ func (p *partner) loses(links []*wire.Link, text string, n int) {
 	})
 }
 
-// spare takes back the mishaps that have not happened.
+// spare cancels the mishaps that have not happened.
 func (p *partner) spare() {
 	p.each(func(l *wire.Link) { l.Mishaps = nil })
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// player is an actor in a role of this package. As a test does, a scene ends where it has not what
-// it needs, and what it has begun ends with it: see has and later.
+// player is an actor in a role of this package. Like a test, a scene ends if it lacks what it
+// needs, and what it has begun ends with it: see has and later.
 type player struct {
 	*world.Actor
 	Ctx  context.Context // ends with the scene
-	ends []func()        // what is to be done then, the last first
+	ends []func()        // what to do then, the last first
 }
 
-// plays returns what an actor does that plays a role once.
+// plays returns a function that makes an actor play a role once.
 func plays(role func(*player)) func(*world.Actor) {
 	return func(actor *world.Actor) {
 		ctx, cancel := context.WithCancel(actor.Ctx)
@@ -42,8 +42,7 @@ func plays(role func(*player)) func(*world.Actor) {
 // later notes what to do at the end of the scene, when all waits have been given up.
 func (a *player) later(do func()) { a.ends = append(a.ends, do) }
 
-// has returns a lease that the scene needs, and which is free. Where it is not granted, the scene
-// ends.
+// has returns a lease that the scene needs, on a free lock. If it is not granted, the scene ends.
 func (a *player) has(l *redlatch.Lease, err error) *redlatch.Lease {
 	a.wantDone(err, "a lock that is free")
 	a.needs(err == nil)
@@ -51,14 +50,14 @@ func (a *player) has(l *redlatch.Lease, err error) *redlatch.Lease {
 	return l
 }
 
-// needs ends the scene unless something holds.
+// needs ends the scene unless holds is true.
 func (a *player) needs(holds bool) {
 	if !holds {
 		runtime.Goexit()
 	}
 }
 
-// within returns a context that ends after so long, or with the scene.
+// within returns a context that ends after d, or with the scene.
 func (a *player) within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(a.Ctx, d)
 	a.later(cancel)
@@ -77,13 +76,13 @@ func (a *player) wantDone(err error, format string, args ...any) {
 	a.Wantf(err == nil, "%s: %v", fmt.Sprintf(format, args...), err)
 }
 
-// lostBy reports whether an error tells that a lease was lost in that way.
+// lostBy reports whether an error says that a lease was lost in that way.
 func lostBy(err error, reason redlatch.LossReason) bool {
 	lost := (*redlatch.LostError)(nil)
 	return errors.As(err, &lost) && lost.Reason == reason
 }
 
-// forcedFor reports whether an error tells that a lease was taken by force for that reason.
+// forcedFor reports whether an error says that a lease was taken by force for that reason.
 func forcedFor(err error, reason string) bool {
 	lost := (*redlatch.LostError)(nil)
 	return errors.As(err, &lost) && lost.Reason == redlatch.LossForced && lost.Force != nil && lost.Force.Reason == reason

@@ -32,7 +32,7 @@ func (a *player) lockOptions() (o redlatch.LockOptions) {
 	return o
 }
 
-// asks returns an acquisition with these options. It waits, or tries once in so many times.
+// asks returns an acquisition with these options. It waits, or once in tries times only tries.
 func (a *player) asks(kind, name string, o redlatch.LockOptions, on locker, tries int) world.Acquisition {
 	q := world.Acquisition{
 		Kind: kind, Name: name, Wait: !a.OneIn(tries), TTL: o.TTL, Most: o.MaxWait, Line: o.MaxWaiters,
@@ -268,7 +268,7 @@ func adopt(a *player) {
 		return
 	}
 	if text != "" {
-		q.Wait, q.GivesBack = false, 1 // if it is gone, another request asks why
+		q.Wait, q.GivesBack = false, 1 // if the lease is gone, another request asks why
 		q.Take = func(ctx context.Context) (*redlatch.Lease, error) {
 			l, err := a.Client.Adopt(ctx, text, redlatch.LockOptions{})
 			if err == nil && again {

@@ -12,11 +12,11 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// What is in this file are scenes: an actor has a second client of its own, on names that no other
-// actor uses, and brings both to a state that chance seldom does.
+// This file has scenes: an actor has its own second client, on names that no other actor uses, and
+// brings both to a state that chance rarely reaches.
 
-// bereaved has waiters that died in line behind a lease, and looks which clients they keep out: none, of any
-// kind, as soon as the lock is free.
+// bereaved lets waiters die in line behind a lease, and checks that they keep no client of any kind
+// out as soon as the lock is free.
 func bereaved(a *player) {
 	mine := a.lock()
 	kinds := a.kinds(mine.name)
@@ -38,7 +38,7 @@ func bereaved(a *player) {
 	}
 }
 
-// beside has a waiter that died in line for more permits than are free. It keeps none out that fits.
+// beside lets a waiter for more permits than are free die in line. It keeps out none that fits.
 func beside(a *player) {
 	k := a.lock("semaphore")
 	one := func(size int64) (*redlatch.Lease, error) {
@@ -63,7 +63,7 @@ func beside(a *player) {
 	}
 }
 
-// entangled has two clients wait for each other, and a third acquisition behind one of them.
+// entangled makes two clients wait for each other, and a third acquisition behind one of them.
 func entangled(a *player) {
 	first, second, p := a.scene("tied"), a.scene("tied"), a.meets()
 	mine := a.has(a.Client.Mutex(first).TryLock(a.Ctx))
@@ -106,8 +106,8 @@ func entangled(a *player) {
 	}
 }
 
-// lined has goroutines wait for a lock with labels behind one with labels, and looks how Inspect shows
-// them. Too many labels are refused.
+// lined makes goroutines wait for a lock with labels behind one with labels, and checks how Inspect
+// shows them. Too many labels are refused.
 func lined(a *player) {
 	name, many := a.scene("lined"), make(map[string]string)
 	for i := range 9 {

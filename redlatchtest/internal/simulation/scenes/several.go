@@ -12,7 +12,7 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// What is in this file is about several names at once, and about outages.
+// This file is about several names at once, and about outages.
 
 // awaited waits for two names of which the second is taken, while the lease on the first ages or is
 // taken away.
@@ -60,7 +60,7 @@ func awaited(a *player) {
 	second.wantFree()
 }
 
-// cutOff has a waiter whose client reaches no server for a while, which it is told once.
+// cutOff has a waiter whose client reaches no server for a while. The client is told of that once.
 func cutOff(a *player) {
 	k := a.lock("mutex")
 	gone, back := 0, 0
@@ -143,7 +143,7 @@ func permitted(a *player) {
 	a.Wantf(errors.Is(cause, redlatch.ErrNotHeld), "the context of a lease that was released says %v", cause)
 }
 
-// lacking waits for more permits than there are any more, which it is told at once.
+// lacking waits for more permits than there still are, and is told so at once.
 func lacking(a *player) {
 	k, p := a.lock("semaphore"), a.meets(patient, beating(5*time.Second))
 	l, next := k.heldBy(a.Client), k.queues(a.Ctx, p.Client)

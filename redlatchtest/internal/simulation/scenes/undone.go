@@ -17,11 +17,11 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
-// What is in this file looks whether what is undone or ended stays so, where the server refuses, is
-// not reached or forgets, or the program's hook panics.
+// This file checks that what is undone or ended stays so if the server refuses, is not reached or
+// forgets, or if the program's hook panics.
 
-// gaveUp has a waiter give up while the server refuses what undoes its place in line, or is not
-// reached for a long time. The place is undone later.
+// gaveUp makes a waiter give up while the server refuses to remove its place in line, or is not
+// reached for a long time. The place is removed later.
 func gaveUp(a *player) {
 	k := a.lock()
 	p := a.meets(patient, func(o *redlatch.Options) { o.Heartbeat, o.Lock.TTL = 300*time.Millisecond, time.Second })
@@ -41,7 +41,7 @@ func gaveUp(a *player) {
 		giveUp()
 		<-w.ended
 		a.Rest(6*time.Second + 2*sent)
-		again := k.queues(a.Ctx, p.Client) // which keeps the client believed alive
+		again := k.queues(a.Ctx, p.Client) // so that its client counts as alive
 		k.wantWaiters(l, 1, "when another has given up")
 		drop(l)
 		again.release()
@@ -76,8 +76,8 @@ func cutShort(a *player) {
 	k.wantFree()
 }
 
-// recalled has the connections of a client break again and again, while the releases get lost that it
-// sends again of what it had before. They do not pile up.
+// recalled makes the connections of a client break again and again, while the releases of its
+// earlier leases, which it sends again, get lost. They do not pile up.
 func recalled(a *player) {
 	k, heard := a.lock(), a.lock("mutex")
 	p := a.meets(patient)
@@ -100,8 +100,8 @@ func recalled(a *player) {
 	k.wantFree()
 }
 
-// emptied has the server forget a line. Its waiters ask for their places again, and have them though
-// others have filled the line.
+// emptied makes the server forget a line. Its waiters ask for their places again, and get them
+// although others have filled the line.
 func emptied(a *player) {
 	k, beat := a.lock(unpooled...), beating(300*time.Millisecond)
 	p, q := a.meets(patient, beat, func(o *redlatch.Options) { o.Lock.MaxWaiters = 1 }), a.meets(patient, beat)
@@ -123,8 +123,8 @@ func emptied(a *player) {
 	}
 }
 
-// filled has a server of its own that refuses to write for a while. What is held is extended and
-// released all the same, and a waiter stays in line.
+// filled has its own server, which refuses to write for a while. Held leases are still extended and
+// released, and a waiter stays in line.
 func filled(a *player) {
 	a.needs(a.Harmless())
 	servers := a.nodes(1)
@@ -167,7 +167,7 @@ func filled(a *player) {
 	k, q := a.kinds("filled")[3], a.meetsAt(servers, patient, beating(heartbeat)) // a mutex
 	l, w := k.heldBy(p.Client), k.queues(a.Ctx, q.Client)
 	refuse(memory.Full)
-	a.Rest(4 * heartbeat) // longer than a waiter is believed alive
+	a.Rest(4 * heartbeat) // longer than a silent waiter counts as alive
 	if a.OneIn(2) {
 		q.deafens()
 	}
@@ -177,7 +177,7 @@ func filled(a *player) {
 }
 
 // startled has a hook that panics when an acquisition waits or is granted, or when the lease is
-// released. It leaves nothing.
+// released. It leaves nothing behind.
 func startled(a *player) {
 	k := a.lock()
 	at := []redlatch.EventType{redlatch.EventWait, redlatch.EventGranted, redlatch.EventReleased}[a.Random.IntN(3)]
@@ -206,8 +206,8 @@ func startled(a *player) {
 	k.wantFree()
 }
 
-// lessened is a client whose user may not run one of the commands of the scripts. Each call tells it, or
-// is done. Keys expire all the same, and others are not shut out for longer than a lease.
+// lessened has a client whose user may not run one of the scripts' commands. Each call says so, or
+// succeeds. Keys still expire, and others are not kept out for longer than a lease.
 func lessened(a *player) {
 	name, command := a.scene("dead"), "pexpire"
 	switch a.Random.IntN(6) {

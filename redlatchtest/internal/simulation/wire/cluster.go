@@ -10,7 +10,7 @@ import (
 	hashslots "github.com/redlatch/redlatch/internal/driver/slots"
 )
 
-// What is in this file is about clusters: servers that have a part of the slots each.
+// This file is about clusters: servers that each have a part of the slots.
 
 // Cluster is the connection of one client to a cluster, over a link to each node.
 type Cluster struct{ Links []*Link }
@@ -63,7 +63,7 @@ func (c *Cluster) EvalReplicated(ctx context.Context, call conn.Call, n int, wai
 	return c.to(call.Keys[0]).EvalReplicated(ctx, call, n, wait)
 }
 
-// Subscribe implements [conn.Conn]: at one node, which hears what is published at the others.
+// Subscribe implements [conn.Conn]. It asks one node, which hears what is published at the others.
 func (c *Cluster) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
 	return c.to(channel).Subscribe(ctx, channel, up, message)
 }

@@ -4,6 +4,6 @@
 //	  ^          ^            ^
 //	states    one goroutine   hangs, dies, comes back; its clock drifts
 //
-// All of it belongs to the network's goroutine, which does one thing at a time and waits until all that
-// follows has been done. A client has a [Link] to each server, or a [Cluster] of them.
+// All of it belongs to the network's goroutine, which does one thing at a time and waits until all
+// that it causes is done. A client has a [Link] to each server, or a [Cluster] of them.
 package wire

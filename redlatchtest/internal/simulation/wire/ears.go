@@ -14,7 +14,7 @@ type ear struct {
 	channel string
 	sharded bool
 	message func(payload string) // has the client hear one; set when the subscription has arrived
-	last    time.Duration        // when the message before arrives: they stay in order
+	last    time.Duration        // when the last message arrives: messages stay in order
 	sub     *subscription        // at the server; nil before it has arrived there, and after its end
 
 	mu    sync.Mutex // guards what is below
@@ -46,7 +46,7 @@ func (e *ear) end(why error) {
 	e.ring()
 }
 
-// hear has the client hear a message or a confirmation, after those before it.
+// hear delivers a message or a confirmation to the client, after earlier ones.
 func (e *ear) hear(do func()) {
 	l := e.Link
 	if l.Gone || l.Deaf || l.State == Silent || l.Random.Float64() < l.Loses {

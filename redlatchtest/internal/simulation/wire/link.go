@@ -27,12 +27,12 @@ type Link struct {
 
 	Random  *rand.Rand
 	Delay   Span    // of what is sent, each way
-	Loses   float64 // of requests, and of replies, this part is lost
-	Lingers float64 // of requests, this part arrives late
-	Late    Span    // by so much
+	Loses   float64 // the part of requests, and of replies, that is lost
+	Lingers float64 // the part of requests that arrives late
+	Late    Span    // by how much
 	State   linkState
-	until   time.Duration // for which the state lasts, where letters wait for its end
-	waiting []func()      // letters that wait for its end
+	until   time.Duration // when the state ends, if letters wait for that
+	waiting []func()      // letters that wait for the state's end
 	open    []*request    // that have no reply yet
 	Ears    []*ear
 	Gone    bool        // the client is dead: nothing arrives any more
@@ -44,18 +44,18 @@ type Link struct {
 	Deaf    bool          // hears no message, and is not told
 	Mute    bool          // cannot subscribe
 	User    []string      // commands that its user may not run
-	Slow    time.Duration // replicas acknowledge after so long; 0 for at once
-	Records bool          // asked is kept
+	Slow    time.Duration // how long replicas take to acknowledge
+	Records bool          // Asked is kept
 	Asked   []string      // each request, in order
 }
 
-// Mishap is what happens to a request that contains a text. It happens once, also if several links
+// Mishap is what happens to a request that contains a text. It happens once, even if several links
 // have it.
 type Mishap struct {
 	Text     string
 	How      MishapHow
 	Late     time.Duration  // for ArrivesLate and AnsweredLate
-	Refuses  memory.Refusal // for Refused: why the server does
+	Refuses  memory.Refusal // for Refused: why the server refuses
 	happened bool
 }
 
@@ -90,13 +90,13 @@ const (
 	Works   linkState = "works"
 	Refuses linkState = "refuses" // fails at once: no route, a port that is closed
 	Silent  linkState = "silent"  // swallows everything, both ways
-	Stalls  linkState = "stalls"  // everything arrives when it ends
+	Stalls  linkState = "stalls"  // everything arrives when the stall ends
 )
 
 // Span is a range of times.
 type Span struct{ Least, Most time.Duration }
 
-// Draw draws a time of the range.
+// Draw draws a time in the range.
 func (s Span) Draw(r *rand.Rand) time.Duration {
 	if s.Most <= s.Least {
 		return s.Least
@@ -115,13 +115,13 @@ var (
 	errDone    = errors.New("the connection is closed")
 )
 
-// request is something that a server is asked, and its reply.
+// request is a request to a server, and its reply.
 type request struct {
 	what    string
 	scripts int
 	do      func(s *Server) (rounds int) // at the server; how many more round trips it took
 	fail    func(error)
-	reply   chan struct{} // closed when do or fail has been called, and the answer is here
+	reply   chan struct{} // closed when do or fail was called and the answer has arrived
 	done    bool
 }
 
@@ -193,8 +193,8 @@ func replyText(r conn.Reply) string {
 	return fmt.Sprint(r.Int)
 }
 
-// EvalReplicated implements [conn.Replicated]: replicas acknowledge at once or, where a scene has them
-// slow, after a while.
+// EvalReplicated implements [conn.Replicated]: replicas acknowledge at once, or after a while if a
+// scene makes them slow.
 func (l *Link) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
 	result, acks := l.Eval(ctx, call)[0], min(n, l.Server.Replicas)
 	if acks < n {
@@ -239,7 +239,7 @@ func (l *Link) Close() error { return nil }
 
 func (l *Link) String() string { return l.Client }
 
-// send begins the way of a request.
+// send puts a request on its way.
 func (l *Link) send(r *request) {
 	l.Net.tell("%s asks %s: %s", l, l.Server, r.what)
 	l.open = append(l.open, r)
@@ -277,7 +277,7 @@ func (l *Link) send(r *request) {
 	l.out(func() { l.Server.take(l, r) }, func(err error) { l.answer(r, func() { r.fail(err) }) })
 }
 
-// out has something arrive at the server, or fail.
+// out makes something arrive at the server, or fail.
 func (l *Link) out(arrive func(), fail func(error)) {
 	switch {
 	case l.Gone:
@@ -292,7 +292,7 @@ func (l *Link) out(arrive func(), fail func(error)) {
 	}
 }
 
-// back has something arrive at the client.
+// back makes something arrive at the client.
 func (l *Link) back(more time.Duration, arrive func()) {
 	if l.State == Silent || l.Gone || l.Random.Float64() < l.Loses {
 		l.Net.tell("  lost on its way to %s", l)
@@ -301,7 +301,7 @@ func (l *Link) back(more time.Duration, arrive func()) {
 	l.Net.After(l.Delay.Draw(l.Random)+more, func() { l.arrive(arrive) })
 }
 
-// arrive has something arrive at the client now, or when the link works again.
+// arrive makes something arrive at the client now, or when the link works again.
 func (l *Link) arrive(do func()) {
 	switch {
 	case l.Gone || l.State == Silent:
@@ -341,10 +341,10 @@ func (l *Link) Set(state linkState, d time.Duration) {
 	})
 }
 
-// noticed is how long it takes a client to find that its subscriptions are silent.
+// noticed is how long it takes a client to notice that its subscriptions are silent.
 var noticed = Span{3 * time.Second, 12 * time.Second}
 
-// Heal has the link work again.
+// Heal makes the link work again.
 func (l *Link) Heal() {
 	l.State, l.Loses, l.Lingers = Works, 0, 0
 	waiting := l.waiting
@@ -354,7 +354,7 @@ func (l *Link) Heal() {
 	}
 }
 
-// Cut ends the connections of the link: what has no reply fails, and subscriptions end.
+// Cut ends the connections of the link: requests without a reply fail, and subscriptions end.
 func (l *Link) Cut() {
 	for _, r := range slices.Clone(l.open) {
 		l.answer(r, func() { r.fail(errReset) })
@@ -365,8 +365,8 @@ func (l *Link) Cut() {
 	}
 }
 
-// Kill ends the client's part of the link for ever: no request of it arrives any more. If the end is
-// unnoticed, its subscriptions stay at the server.
+// Kill ends the client's side of the link for good: none of its requests arrives any more. If the
+// end is unnoticed, its subscriptions stay at the server.
 func (l *Link) Kill(unnoticed bool) {
 	l.Gone = true
 	for _, e := range slices.Clone(l.Ears) {

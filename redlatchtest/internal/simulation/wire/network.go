@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Network carries requests, replies and messages. All of it, servers and links included, is changed
-// by one goroutine, which does one thing at a time and waits until every other goroutine of the
-// world has done what follows from it. What is handed in at the same moment is put in an order that
-// does not depend on which goroutine ran first.
+// Network carries requests, replies and messages. Only one goroutine changes any of it, including
+// servers and links. It does one thing at a time, and waits until every other goroutine of the
+// world has done what follows from it. Letters that are handed in at the same moment get an order
+// that does not depend on which goroutine ran first.
 type Network struct {
 	Random *rand.Rand
 	tell   func(format string, args ...any)
@@ -34,14 +34,14 @@ type letter struct {
 	do   func()
 }
 
-// event is what happens at a time.
+// event is something that happens at a given time.
 type event struct {
 	at   time.Duration // since the world began
 	draw uint32        // orders events of the same time
 	do   func()
 }
 
-// New returns a network that carries nothing yet. It tells the story by tell.
+// New returns a network that carries nothing yet. It tells the story through tell.
 func New(random *rand.Rand, tell func(string, ...any)) *Network {
 	return &Network{Random: random, tell: tell, Begin: time.Now(), wake: make(chan struct{}, 1)}
 }
@@ -49,7 +49,7 @@ func New(random *rand.Rand, tell func(string, ...any)) *Network {
 // Now returns the time since the world began.
 func (n *Network) Now() time.Duration { return time.Since(n.Begin) }
 
-// After has something happen later, on the network's goroutine.
+// After makes something happen later, on the network's goroutine.
 func (n *Network) After(d time.Duration, do func()) {
 	next := event{n.Now() + d, n.Random.Uint32(), do}
 	at, _ := slices.BinarySearchFunc(n.events, next, func(a, b event) int {
@@ -69,17 +69,17 @@ func (n *Network) post(l *letter) {
 	}
 }
 
-// Call has the network's goroutine do something, and returns when it is done.
+// Call makes the network's goroutine do something, and returns when it is done.
 func (n *Network) Call(do func()) {
 	done := make(chan struct{})
 	n.post(&letter{do: func() { do(); close(done) }})
 	<-done
 }
 
-// Finish ends run.
+// Finish ends [Network.Run].
 func (n *Network) Finish() { n.Call(func() { n.ended = true }) }
 
-// Run carries everything until finish is called.
+// Run carries everything until Finish is called.
 func (n *Network) Run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -106,7 +106,7 @@ func (n *Network) Run() {
 	}
 }
 
-// admit takes what was handed in.
+// admit takes the letters that were handed in.
 func (n *Network) admit() {
 	n.mu.Lock()
 	letters := n.arrived

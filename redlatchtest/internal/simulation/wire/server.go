@@ -17,9 +17,9 @@ type Server struct {
 	Replicas int // that acknowledge
 
 	Takes time.Duration // for each script, one after the other; 0 for none
-	free  time.Duration // when it has run those that came
+	free  time.Duration // when it will have run those that came
 
-	Step  time.Duration // that its clock was set by
+	Step  time.Duration // by how much its clock was set
 	Drift float64       // part of a second that its clock gains in a second
 
 	Hangs   bool
@@ -29,10 +29,10 @@ type Server struct {
 	Ears    []*ear
 
 	peers []*Server     // of a cluster, this server included; else none
-	told  time.Duration // when these hear what was published last
+	told  time.Duration // when the peers hear the latest message
 }
 
-// subscription is one at a server.
+// subscription is a subscription at a server.
 type subscription = memory.Subscription
 
 // NewServer returns a server without data.
@@ -50,7 +50,7 @@ func (s *Server) Clock() time.Time {
 
 func (s *Server) String() string { return fmt.Sprintf("server %d", s.Number) }
 
-// take runs a request that has arrived, or will when the server answers again.
+// take runs a request that has arrived, now or when the server answers again.
 func (s *Server) take(l *Link, r *request) {
 	switch {
 	case s.Down:
@@ -112,10 +112,10 @@ func (s *Server) Forget(e *ear) {
 	s.Ears = slices.DeleteFunc(s.Ears, func(o *ear) bool { return o == e })
 }
 
-// Hang stops the server from answering; resume has it answer again, also what came in between.
+// Hang stops the server from answering until Resume, which also answers what came in between.
 func (s *Server) Hang() { s.Hangs = true }
 
-// Resume has the server answer again.
+// Resume makes the server answer again.
 func (s *Server) Resume() {
 	s.Hangs = false
 	backlog := s.backlog
@@ -125,7 +125,7 @@ func (s *Server) Resume() {
 	}
 }
 
-// Kill ends the process: connections end, and what came and was not served fails.
+// Kill ends the process: connections end, and requests that came but were not served fail.
 func (s *Server) Kill() {
 	s.Down, s.Hangs = true, false
 	s.DropSubscriptions()
@@ -163,7 +163,7 @@ func JoinServers(nodes []*Server) {
 // busDelay is how long a message is under way between two nodes of a cluster.
 const busDelay = 100 * time.Microsecond
 
-// tellsPeers has the other nodes of a cluster hear what is published here, in order.
+// tellsPeers makes the other nodes of a cluster hear what is published here, in order.
 func (s *Server) tellsPeers() {
 	if s.peers == nil {
 		return
@@ -189,8 +189,8 @@ func (s *Server) hears(channel, payload string) {
 	}
 }
 
-// Lease returns for how many ms an owner is inside at a key. silent says that this cannot be seen
-// just now, or in this way.
+// Lease returns for how many more ms an owner holds the lock of a key. silent says that this cannot
+// be seen just now, or in this way.
 func (s *Server) Lease(key, owner string) (ms int64, found, silent bool) {
 	kind := s.Do("TYPE", key)
 	switch {

@@ -51,7 +51,7 @@ func (a *Actor) take(ctx context.Context, q Acquisition) (l *redlatch.Lease, err
 	return l, err
 }
 
-// Refused notes that an acquisition came to nothing, for a reason that can be.
+// Refused notes that an acquisition failed, and checks that its error is possible here.
 func (a *Actor) Refused(op int64, q Acquisition, err error) {
 	why := history.WhyUnknown
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
-// toil does what its role says until the client ends. No two actors begin at the same nanosecond, so
-// that two runs of a world go the same way: what happens at one time is done in any order.
+// toil does what its role says until the client ends. No two actors begin at the same nanosecond,
+// so that two runs of a world go the same way: things that happen at one time run in any order.
 func (a *Actor) toil() {
 	a.Rest(a.UpTo(time.Millisecond))
 	for a.Ctx.Err() == nil {
@@ -33,24 +33,24 @@ func (a *Actor) Rest(d time.Duration) { wire.Sleep(a.Ctx, d) }
 // UpTo draws a time below d.
 func (a *Actor) UpTo(d time.Duration) time.Duration { return time.Duration(a.Random.Int64N(int64(d))) }
 
-// OneIn draws whether what happens once in n times happens.
+// OneIn draws true once in n times.
 func (a *Actor) OneIn(n int) bool { return a.Random.IntN(n) == 0 }
 
-// Acquisition is one that an actor asks for.
+// Acquisition is an acquisition that an actor asks for.
 type Acquisition struct {
 	Kind, Name, Mode string
 	N                int64
 	Wait             bool
 	TTL, Most        time.Duration // most: MaxWait
 	Line             int           // MaxWaiters
-	GivesBack        int           // requests, one after the other, if it fails
+	GivesBack        int           // how many requests it sends, one after the other, if it fails
 	Take             func(ctx context.Context) (*redlatch.Lease, error)
-	More             func(l *redlatch.Lease, e *history.Event) // fills in what the lease tells
-	Under            *redlatch.Lease                           // whose context it is asked with
-	Enter            func(l *redlatch.Lease)                   // something to do under the lease
+	More             func(l *redlatch.Lease, e *history.Event) // fills in the event from the lease
+	Under            *redlatch.Lease                           // the acquisition has its context
+	Enter            func(l *redlatch.Lease)                   // called under the lease
 }
 
-// Patience returns a context for a wait, with a deadline or canceled at that time.
+// Patience returns a context for a wait, which either has a deadline or is canceled at that time.
 func (a *Actor) Patience() (ctx context.Context, cancel context.CancelFunc) {
 	return a.patienceUnder(a.Ctx)
 }
@@ -71,7 +71,7 @@ func (a *Actor) patienceUnder(parent context.Context) (ctx context.Context, canc
 // waiting is a call that has begun, and when it must end.
 type waiting struct {
 	start time.Time
-	stop  func() bool // what notes the end of the context
+	stop  func() bool // stops the function that notes the end of the context
 	ended time.Time   // of the context; zero before
 	mu    sync.Mutex  // guards ended
 }
@@ -87,9 +87,9 @@ func Begins(ctx context.Context) *waiting {
 	return w
 }
 
-// Ends checks that a call ended when it should: a try within the time that a request may take, a wait
-// within that time after MaxWait had passed, and both at once when the context is done. Only what a
-// call gives back takes longer.
+// Ends checks that a call ended when it should: a try within the time that a request may take, a
+// wait within that time after MaxWait had passed, and both at once when the context is done. Only a
+// call that gives something back takes longer.
 func (a *Actor) Ends(what string, q Acquisition, w *waiting, err error) {
 	w.stop()
 	w.mu.Lock()
@@ -114,7 +114,7 @@ func (a *Actor) Ends(what string, q Acquisition, w *waiting, err error) {
 	}
 }
 
-// failUnlessHarmed fails for an error that takes a fault, in a world without such.
+// failUnlessHarmed fails for an error that only a fault explains, if no fault hit this client.
 func (a *Actor) failUnlessHarmed(err error) {
 	a.life.mu.Lock()
 	harmed := a.dead || !a.frozen.IsZero()
@@ -124,30 +124,30 @@ func (a *Actor) failUnlessHarmed(err error) {
 	}
 }
 
-// RefusedByServer reports whether an error is that of a server that refuses.
+// RefusedByServer reports whether an error comes from a server that a fault makes refuse.
 func (a *Actor) RefusedByServer(err error) bool {
 	return (a.Plan.Harm == storms || a.Plan.Harm == Losses) && Refuses(err)
 }
 
-// Refuses reports whether an error is that of a server that did not do what it was asked.
+// Refuses reports whether an error says that a server refused to do what it was asked.
 func Refuses(err error) bool {
 	return slices.ContainsFunc([]string{"OOM", "MISCONF", "READONLY", "LOADING"}, func(word string) bool {
 		return strings.Contains(err.Error(), word)
 	})
 }
 
-// Harmless reports whether no fault is the reason of what this client sees.
+// Harmless reports whether no fault can be the reason for what this client sees.
 func (a *Actor) Harmless() bool { return a.Plan.Harm == Calm && a.Ctx.Err() == nil }
 
-// Alwaysf fails unless something holds that none of the faults of storms takes away. The caller has
-// seen that the calls it is about returned no error.
+// Alwaysf fails unless holds is true. It is for what no fault of storms can take away. The caller
+// has checked that the calls which it is about returned no error.
 func (a *Actor) Alwaysf(holds bool, format string, args ...any) {
 	if !holds && a.Plan.Harm != Losses && !a.isDead() {
 		a.Fail("%s.%d: %s", a.Name, a.Number, fmt.Sprintf(format, args...))
 	}
 }
 
-// Wantf fails unless something holds that only a fault explains otherwise.
+// Wantf fails unless holds is true, or a fault can be the reason that it is not.
 func (a *Actor) Wantf(holds bool, format string, args ...any) {
 	if !holds && a.Harmless() {
 		a.Fail("%s.%d: %s", a.Name, a.Number, fmt.Sprintf(format, args...))

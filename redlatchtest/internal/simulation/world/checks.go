@@ -9,14 +9,14 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
-// LongestHold is the longest MinHold of a scene: a lock that is released in its last moment stays shut
-// for so long.
+// LongestHold is the longest MinHold of a scene: a lock that is released at the last moment stays
+// closed that long.
 const LongestHold = 10 * time.Second
 
-// aftermath checks what is left when all clients have ended: nothing in the way of a new one, and
+// aftermath checks what is left when all clients have ended: nothing that blocks a new client, and
 // no key that stays.
 func (w *World) aftermath() {
-	// Leases that were not released end, and clients that died are not believed alive any more.
+	// Leases that were not released end, and clients that died are known to be dead.
 	time.Sleep(w.Plan.TTL + 3*w.Plan.Heartbeat + w.Bound() + 2*time.Second + LongestHold + w.setBack)
 	w.Net.Call(func() {
 		for _, l := range w.links {
@@ -41,8 +41,8 @@ func (w *World) aftermath() {
 	w.Plan.all.Over(w, l.Client)
 }
 
-// leftBehind checks that the keys that are left have an end, that no subscription is, and that only
-// what is to be remembered is.
+// leftBehind checks that all keys that are left expire, that no subscription is left, and that only
+// keys that must be remembered are.
 func (w *World) leftBehind() {
 	time.Sleep(w.Plan.Delay.Most * 4)
 	w.Net.Call(func() {
@@ -73,13 +73,13 @@ func (w *World) leftBehind() {
 	})
 }
 
-// held reports whether a key is there while something is held or waited for alone.
+// held reports whether a key exists only while something is held or waited for.
 func (w *World) held(key string) bool {
-	// A countdown stays until it expires, and so does its line where waiters have died.
+	// A countdown stays until it expires, and so does its line if waiters have died.
 	if strings.Contains(key, ":round-") || strings.Contains(key, ":countdown") {
 		return false
 	}
-	// No later acquisition tidies what the dead have left.
+	// No later acquisition removes what dead clients have left.
 	if strings.Contains(key, ":scene-dead") || w.Plan.Harm != Calm && strings.Contains(key, ":scene-") {
 		return false
 	}
@@ -90,13 +90,13 @@ func (w *World) held(key string) bool {
 		return !strings.Contains(key, "job") && !strings.Contains(key, "slots") &&
 			!strings.HasPrefix(key, "redlatch:{") && strings.Count(key, ":") == 1
 	}
-	// The line at a node of a quorum is tidied by the next vote there, which may not be needed.
+	// At a node of a quorum, the next vote tidies the line, but none may be needed.
 	name, _, _ := strings.Cut(key[1:], "}")
 	return !w.Plan.Quorum() && !w.late.lines[name] && (strings.HasSuffix(key, ":queue") || strings.HasSuffix(key, ":clients"))
 }
 
-// forEver reports whether a key needs no expiry: the epochs of a quorum's node, and what is another
-// library's.
+// forEver reports whether a key needs no expiry: the epochs of a quorum's node, and keys of another
+// library.
 func forEver(key string) bool {
 	return strings.HasSuffix(key, ":epoch") || strings.HasPrefix(key, "fence:")
 }
@@ -117,7 +117,7 @@ func (w *World) everyKeyEnds() {
 	w.Net.After(pause, w.everyKeyEnds)
 }
 
-// rests checks the rests of slots. Where a node of a quorum loses data, a holder may be told that its
+// rests checks the rests of slots. If a node of a quorum loses data, a holder may be told that its
 // slot is lost, and give the rest back, before the lease that it was sure of ends.
 func (w *World) rests(rules history.Rules) history.Finding {
 	if w.Plan.Quorum() && w.Plan.Harm == Losses {

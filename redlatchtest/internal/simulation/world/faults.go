@@ -19,7 +19,7 @@ type fault struct {
 	begin func(w *World)
 }
 
-// planFaults has faults happen until the quiet part begins.
+// planFaults makes faults happen until the quiet part begins.
 func (w *World) planFaults() {
 	all := map[harm][]fault{
 		Calm:    nil,
@@ -42,7 +42,7 @@ func (w *World) planFaults() {
 		w.mu.Unlock()
 		w.tell("FAULT %s", f.name)
 		f.begin(w)
-		// Not later than that: a link that stalls would let requests through when the clients have gone.
+		// Not after that: a stalled link would let requests through when the clients have gone.
 		w.Net.After(min(w.upTo(w.Plan.TTL/2+time.Second), max(w.Plan.Quiet-w.Net.Now(), 0)), next)
 	}
 	w.Net.After(w.upTo(time.Second), next)
@@ -72,7 +72,7 @@ func (w *World) heal() {
 	}
 }
 
-// someone returns a client that lives; nil if there is none.
+// someone returns a live client; nil if there is none.
 func (w *World) someone() *life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +88,7 @@ func (w *World) someone() *life {
 	return living[w.Net.Random.IntN(len(living))]
 }
 
-// link returns a link of a client that lives; nil if there is none.
+// link returns a link of a live client; nil if there is none.
 func (w *World) link() *wire.Link {
 	l := w.someone()
 	if l == nil {
@@ -97,7 +97,7 @@ func (w *World) link() *wire.Link {
 	return l.links[w.Net.Random.IntN(len(l.links))]
 }
 
-// node returns a server that may suffer: of a quorum, as many as leave a majority.
+// node returns a server that a fault may hit. In a quorum, a majority usually stays unharmed.
 func (w *World) node() *wire.Server {
 	s := w.Servers[w.Net.Random.IntN(len(w.Servers))]
 	ailing := 0
@@ -107,12 +107,12 @@ func (w *World) node() *wire.Server {
 		}
 	}
 	if w.Plan.Quorum() && 2*(ailing+1) >= len(w.Servers) && w.Net.Random.IntN(4) > 0 {
-		return nil // a majority suffers rarely
+		return nil // a majority is rarely hit
 	}
 	return s
 }
 
-// onLink makes a fault of what happens to a link.
+// onLink returns a fault that does something to a link.
 func onLink(do func(w *World, l *wire.Link)) func(*World) {
 	return func(w *World) {
 		if l := w.link(); l != nil {
@@ -121,7 +121,7 @@ func onLink(do func(w *World, l *wire.Link)) func(*World) {
 	}
 }
 
-// onNode makes a fault of what happens to a server.
+// onNode returns a fault that does something to a server.
 func onNode(do func(w *World, s *wire.Server)) func(*World) {
 	return func(w *World) {
 		if s := w.node(); s != nil {
@@ -151,7 +151,7 @@ var clientFaults = []fault{
 	}},
 }
 
-// crash ends a client as kill -9 does, or its machine.
+// crash ends a client as kill -9 does, or, unnoticed, as a crash of its machine does.
 func (w *World) crash(unnoticed bool) {
 	l := w.someone()
 	if l == nil {
@@ -217,7 +217,7 @@ var serverFaults = []fault{
 	{"subscriptions are dropped", onNode(func(_ *World, s *wire.Server) { s.DropSubscriptions() })},
 }
 
-// clockFaults are none of a world that loses data, in which tokens would be repeated.
+// clockFaults do not happen in a world that loses data, where tokens would be repeated.
 var clockFaults = []fault{
 	{"clock is set back", onNode(func(w *World, s *wire.Server) {
 		back := w.upTo(min(w.Plan.TTL, 3*time.Second))
@@ -233,7 +233,7 @@ func (w *World) refuse(s *wire.Server, why memory.Refusal) {
 	w.Net.After(w.upTo(min(2*w.Plan.TTL, 6*time.Second)), func() { s.Refuse(memory.Serves) })
 }
 
-// dataFaults take promises away for a while. Of a quorum, none does that to a minority.
+// dataFaults break promises for a while. In a quorum, one that hits only a minority does not.
 var dataFaults = []fault{
 	{"server comes back without data", onNode(func(w *World, s *wire.Server) {
 		w.forgets(s, 0)
@@ -273,8 +273,8 @@ var dataFaults = []fault{
 	}},
 }
 
-// forgets notes that a server may have forgotten what it knew since so long ago. Of a quorum only the
-// loss of all nodes takes the promise away: one that has forgotten does not vote.
+// forgets notes that a server may have forgotten what it learned in the last age. In a quorum, only
+// the loss of all nodes breaks the promise: a node that has forgotten does not vote.
 func (w *World) forgets(s *wire.Server, age time.Duration) {
 	s.Forgot = w.Net.Now()
 	for _, o := range w.Servers {
@@ -288,7 +288,7 @@ func (w *World) forgets(s *wire.Server, age time.Duration) {
 	w.loses("", age)
 }
 
-// loses notes that a promise does not hold for what was acquired before now, and since so long ago.
+// loses notes that no promise holds for what was acquired within the last age.
 func (w *World) loses(name string, age time.Duration) {
 	at := w.stamp()
 	w.mu.Lock()

@@ -59,7 +59,7 @@ func (a *Actor) Look(op int64, l *redlatch.Lease) bool {
 	return left > 0
 }
 
-// lookAtLost checks what a lease says that is not held any more.
+// lookAtLost checks what a lease says once it is not held any more.
 func (a *Actor) lookAtLost(l *redlatch.Lease) {
 	switch err := l.Err(); {
 	case l.Held():

@@ -8,7 +8,7 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// What is in this file compares the journal with what the hooks were told.
+// This file compares the journal with what the hooks were told.
 
 // journalOptions returns the options of a client.
 func (w *World) journalOptions(name string) redlatch.JournalOptions {
@@ -32,7 +32,7 @@ func (w *World) tookEntries(name string) {
 	w.journals.taken[name]++
 }
 
-// age holds a lock, and waits for it, for longer than the journal takes for usual.
+// age holds a lock, and waits for it, for longer than the journal considers usual.
 func (w *World) age(c *redlatch.Client) {
 	m := c.Mutex("aged").With(redlatch.LockOptions{TTL: time.Minute})
 	hold := func(acquire func(context.Context) (*redlatch.Lease, error), d time.Duration) {
@@ -58,7 +58,7 @@ func (w *World) wantJournal(c *redlatch.Client) {
 	if !w.Plan.journal {
 		return
 	}
-	if !w.Plan.Quorum() { // whose nodes may rest yet
+	if !w.Plan.Quorum() { // a quorum's nodes may still rest
 		w.age(c)
 	}
 	seen, lost, aged := make(map[string]bool), make(map[string]bool), make(map[redlatch.JournalType]int)

@@ -18,7 +18,7 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
-// succession has one client after the other, until the world ends.
+// succession runs one client after the other, until the world ends.
 func (w *World) succession(slot int) {
 	r := rand.New(rand.NewPCG(w.Seed, uint64(100+slot)))
 	time.Sleep(time.Duration(r.Int64N(int64(time.Millisecond)))) // see actor.toil
@@ -64,8 +64,8 @@ func (w *World) Options(name string) redlatch.Options {
 	}
 }
 
-// Open returns a client over links to the servers of the world, or to a server or a quorum of a
-// scene's own.
+// Open returns a client over links to the servers of the world, or to a scene's own server or
+// quorum.
 func (w *World) Open(links []*wire.Link, o redlatch.Options) (*redlatch.Client, error) {
 	if len(links) == 1 {
 		return redlatch.New(links[0], o)
@@ -104,7 +104,7 @@ func (w *World) born(name string, r *rand.Rand) *life {
 	return l
 }
 
-// live has actors use the client for a while, and ends it.
+// live lets actors use the client for a while, and then ends it.
 func (l *life) live(span time.Duration) {
 	var actors sync.WaitGroup
 	for _, role := range l.Plan.Roles {
@@ -147,7 +147,7 @@ func (l *life) live(span time.Duration) {
 	l.wantNoTickets()
 }
 
-// wantNoNotes checks that nothing is noted of acquisitions that have ended.
+// wantNoNotes checks that no notes about acquisitions that have ended are left.
 func (l *life) wantNoNotes() {
 	if l.Plan.Harm != Calm || l.Plan.Quorum() {
 		return
@@ -163,8 +163,8 @@ func (l *life) wantNoNotes() {
 	})
 }
 
-// wantNoTickets checks that a client that has closed waits at no node of a quorum. A later vote would tidy
-// the lines. It may not come.
+// wantNoTickets checks that a closed client is in no line at a node of a quorum. A later vote would
+// tidy the lines, but may never come.
 func (l *life) wantNoTickets() {
 	if l.Plan.Harm != Calm || !l.Plan.Quorum() || l.isDead() {
 		return

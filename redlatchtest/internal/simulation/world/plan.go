@@ -32,7 +32,7 @@ type plan struct {
 	journal   bool
 	startles  bool      // hooks panic now and then
 	drift     float64   // of the servers' clocks, either way, at most
-	pause     wire.Span // between what an actor does
+	pause     wire.Span // between an actor's actions
 	scenes    wire.Span // the same in a scene, in addition
 }
 
@@ -42,8 +42,8 @@ type harm string
 const (
 	Calm    harm = "calm"    // none
 	crashes harm = "crashes" // clients die, at once or unnoticed, or are suspended
-	storms  harm = "storms"  // all that takes no promise away
-	Losses  harm = "losses"  // also what takes exclusion away: lost data, clocks set ahead
+	storms  harm = "storms"  // everything that breaks no promise
+	Losses  harm = "losses"  // also what breaks exclusion: lost data, clocks set ahead
 )
 
 // newPlan draws a plan.
@@ -76,7 +76,7 @@ func newPlan(r *rand.Rand, all Catalogue) plan {
 		p.Replicas = 2
 	}
 	if p.Harm == storms || p.Harm == Losses {
-		p.drift = 0.0099 * r.Float64() // below one in a hundred, for which docs/guarantees.md promises
+		p.drift = 0.0099 * r.Float64() // below the one in a hundred of docs/guarantees.md
 	}
 	p.Quiet = 10*time.Second + min(3*p.TTL, 10*time.Second)
 	if p.Harm == Calm {
@@ -95,7 +95,7 @@ func newPlan(r *rand.Rand, all Catalogue) plan {
 // Quorum reports whether the servers are the nodes of a quorum.
 func (p plan) Quorum() bool { return p.Nodes > 1 && !p.Cluster }
 
-// some draws some of these roles.
+// some draws up to n of these roles.
 func some(r *rand.Rand, all []Role, n int) (drawn []Role) {
 	for _, i := range r.Perm(len(all))[:min(n, len(all))] {
 		drawn = append(drawn, all[i])
@@ -111,7 +111,7 @@ func (p plan) possible() (many, few []Role) {
 	return slices.Concat(p.all.QuorumCrowds, p.all.Crowds), p.all.Scenes
 }
 
-// choose returns the possible roles of these names.
+// choose returns the possible roles with these names.
 func (p plan) choose(names []string) (chosen []Role) {
 	many, few := p.possible()
 	if p.Cluster {
@@ -141,8 +141,8 @@ type Role struct {
 	Actors int // of each client; 0 for as many as the plan says
 }
 
-// Catalogue has the roles that there are. A world has few crowds, which are many actors on the same
-// names, and more scenes, whose actors use little. A quorum has those of some kinds.
+// Catalogue has all roles. A world has few crowds, which are many actors on the same names, and
+// more scenes, whose actors use little. A quorum has only the roles of some kinds.
 type Catalogue struct {
 	QuorumCrowds, QuorumScenes, Crowds, Scenes []Role
 

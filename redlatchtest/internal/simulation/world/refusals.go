@@ -9,8 +9,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
-// wantOccupant checks that an acquisition which found a lock taken names a holder that was inside
-// when Redis told last, a heartbeat ago at most.
+// wantOccupant checks that an acquisition which found a lock taken names a holder that held it when
+// Redis last said so, a heartbeat ago at most.
 func (a *Actor) wantOccupant(q Acquisition, err error) {
 	taken := (*redlatch.TakenError)(nil)
 	if !errors.As(err, &taken) || a.Plan.Quorum() || !a.Harmless() {
@@ -44,7 +44,7 @@ func (a *Actor) wantOccupant(q Acquisition, err error) {
 	}
 }
 
-// wantFull checks that so many wait as a line that is full says. A waiter that gave up counts until
+// wantFull checks that as many wait as a full line has room for. A waiter that gave up counts until
 // Redis has been told.
 func (a *Actor) wantFull(q Acquisition) {
 	a.World.mu.Lock()
@@ -61,7 +61,7 @@ func (a *Actor) wantFull(q Acquisition) {
 	}
 }
 
-// WantBound checks that no more wait than a line has room for, beside some that come and go.
+// WantBound checks that no more wait than a line has room for, apart from some that come and go.
 func (a *Actor) WantBound(q Acquisition, most int) {
 	if !a.Harmless() {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
-// New returns the world of a seed, with some of these roles. If there are names of roles, those
-// that the world can have are the only ones.
+// New returns the world of a seed, with some of these roles. If only names roles, the world has
+// just those of them that it can have.
 func New(seed uint64, all Catalogue, only ...string) *World {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := &World{

@@ -11,7 +11,7 @@ import (
 // ErrStartled is the error of an acquisition whose hook panicked.
 var ErrStartled = errors.New("the hook panicked")
 
-// panicking is the key under which a context has the startle of the hook.
+// panicking is the key of the hook's startle in a context.
 type panicking struct{}
 
 // startle says at which event the hook panics, and how long after it.
@@ -25,7 +25,7 @@ func PanicAt(ctx context.Context, at redlatch.EventType) context.Context {
 	return PanicLater(ctx, at, 0)
 }
 
-// PanicLater returns a context with which the hook panics so long after an event.
+// PanicLater returns a context with which the hook panics that long after an event.
 func PanicLater(ctx context.Context, at redlatch.EventType, after time.Duration) context.Context {
 	return context.WithValue(ctx, panicking{}, startle{at, after})
 }
@@ -44,7 +44,7 @@ func Startle(ctx context.Context, e redlatch.Event) {
 	}
 }
 
-// Startled calls a function whose hook may panic, and returns that as an error.
+// Startled calls a function whose hook may panic, and returns a panic as an error.
 func Startled(call func() error) (err error) {
 	defer func() {
 		switch why := recover(); why {

@@ -22,7 +22,7 @@ type told struct {
 	waits    map[uint64]int
 }
 
-// hook counts the attempts that go on, and the leases.
+// hook counts the attempts under way, and the leases.
 func (t *told) hook(_ context.Context, e redlatch.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,7 @@ func (t *told) hook(_ context.Context, e redlatch.Event) {
 		if e.Kept {
 			t.kept[e.ID]++
 		}
-	case redlatch.EventUnkept: // which another goroutine may tell before this one tells that it is kept
+	case redlatch.EventUnkept: // another goroutine may report this before this one reports the keeping
 		t.kept[e.ID]--
 	}
 	t.world.mu.Lock()
@@ -105,15 +105,15 @@ func (t *told) check() {
 	}
 }
 
-// owners is what the hooks of a world were told of owners.
+// owners is what the hooks of a world were told about owners.
 type owners struct {
 	ended map[string]time.Time // leases that are over in Redis, too
-	going map[string]time.Time // acquisitions that came to nothing, and leases whose release has begun
+	going map[string]time.Time // acquisitions that failed, and leases whose release has begun
 	lost  map[string]error
 	modes map[string]string // of an rwmutex, when it was granted last
 }
 
-// note takes an event. The caller holds World.mu.
+// note records an event. The caller holds World.mu.
 func (o *owners) note(e redlatch.Event) {
 	switch e.Type {
 	case redlatch.EventGranted: // also by a goroutine that the lease was passed on to

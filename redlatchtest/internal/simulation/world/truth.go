@@ -15,7 +15,7 @@ import (
 // that were passed over. Only a simulation can do that: no time passes between two looks.
 
 // WantBacked checks that a lease which is held is in the server, or in most nodes of a quorum, and
-// ends there no earlier than the client believes. It is not asked where faults take the promise away.
+// ends there no earlier than the client believes. It is not called if faults break the promise.
 func (a *Actor) WantBacked(q Acquisition, l *redlatch.Lease) {
 	if a.Plan.Harm == Losses {
 		return
@@ -39,7 +39,7 @@ func (a *Actor) WantBacked(q Acquisition, l *redlatch.Lease) {
 	}
 }
 
-// enters notes that an actor waits for a name, until the function that it returns is called.
+// enters notes that an actor waits for a name, until leaves is called.
 func (w *World) enters(q Acquisition) (leaves func()) {
 	if !q.Wait {
 		return func() {}
@@ -62,17 +62,17 @@ func (w *World) enters(q Acquisition) (leaves func()) {
 	}
 }
 
-// waitedFor reports whether another actor has waited for a name for so long.
+// waitedFor reports whether another actor has waited for a name for that long.
 func (w *World) waitedFor(name string, d time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.queues[name].since, func(since time.Time) bool { return time.Since(since) >= d })
 }
 
-// Trip is longer than a request and its reply, or a message, take while nothing harms the network.
+// Trip returns a time longer than a request and its reply, or a message, take without faults.
 func (w *World) Trip() time.Duration { return 3*w.Plan.Delay.Most + time.Millisecond }
 
-// wantWanted checks that a holder that has asked long enough ago is told that it is waited for.
+// wantWanted checks that a holder that has asked long enough ago is told of a waiter.
 func (a *Actor) wantWanted(q Acquisition, l *redlatch.Lease, wanted <-chan struct{}, since time.Time) {
 	if a.Plan.Harm != Calm || a.Plan.Quorum() || !l.Held() || time.Since(since) < 3*a.Trip() || !a.waitedFor(q.Name, 3*a.Trip()) {
 		return
@@ -104,8 +104,7 @@ func (a *Actor) wantSeen(q Acquisition, l *redlatch.Lease) {
 	}
 }
 
-// handOvers checks, where nothing harms, that a lock which is released goes at once to a waiter in
-// line.
+// handOvers checks, in calm worlds, that a lock which is released goes at once to a waiter in line.
 func (w *World) handOvers() {
 	if w.Plan.Harm != Calm || w.Plan.Quorum() || w.Plan.startles { // no history has a grant at which a hook panicked
 		return
@@ -128,7 +127,7 @@ func (w *World) handOvers() {
 	}
 }
 
-// overtaken looks, where nothing harms, for waiters that were overtaken by a client that came later.
+// overtaken looks, in calm worlds, for waiters that were overtaken by a client that came later.
 func (w *World) overtaken() {
 	if w.Plan.Harm != Calm || w.Plan.Quorum() {
 		return
@@ -160,7 +159,7 @@ func (w *World) overtaken() {
 	}
 }
 
-// idle looks for locks that no client could have while one waited: for longer than a crash may cost.
+// idle looks for locks that no client could hold while one waited, longer than a crash may cost.
 func (w *World) idle() {
 	if w.Plan.Quorum() || w.Plan.startles || w.Plan.Harm != Calm && w.Plan.Harm != crashes {
 		return
@@ -203,8 +202,8 @@ func (w *World) mayHoldUntil(k *history.Hold) int64 {
 	return max(k.Sure, k.Last, k.Granted) + int64(w.Plan.TTL)
 }
 
-// ownerOf returns the owner of a lease, as a log has it: a client would not keep a read-write mutex whose
-// owner its program asks for.
+// ownerOf returns the owner from the lease's log value: after a call of Owner, a client would not
+// keep a read-write mutex.
 func ownerOf(l *redlatch.Lease) string {
 	all := l.LogValue().Group()
 	return all[slices.IndexFunc(all, func(a slog.Attr) bool { return a.Key == "owner" })].Value.String()

@@ -25,7 +25,7 @@ type World struct {
 
 	Servers []*wire.Server
 	Grants  atomic.Int64 // leases that clients got
-	State   any          // of what plays in the world
+	State   any          // of the scenes in the world
 
 	mu       sync.Mutex // guards what is below
 	last     int64      // stamp
@@ -62,7 +62,7 @@ func (w *World) Story() []byte {
 	return w.story
 }
 
-// Fail notes what must not be.
+// Fail notes a failure.
 func (w *World) Fail(format string, args ...any) {
 	w.mu.Lock()
 	w.Failures = append(w.Failures, fmt.Sprintf("at %.6fs: ", time.Since(w.Net.Begin).Seconds())+fmt.Sprintf(format, args...))
@@ -70,8 +70,8 @@ func (w *World) Fail(format string, args ...any) {
 	w.tell("FAILURE: "+format, args...)
 }
 
-// stamp returns the time for the history. It is another at each call, since what happens within a
-// process takes no simulated time, and has an order all the same.
+// stamp returns the time for the history. It differs at each call: what happens within a process
+// takes no simulated time, but still has an order.
 func (w *World) stamp() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,10 +120,10 @@ func (l *life) isDead() bool {
 	return l.dead
 }
 
-// Bound is how long an operation may go on that asks a server which does not answer.
+// Bound returns how long an operation may take whose server does not answer.
 func (w *World) Bound() time.Duration { return w.Plan.Request * 4 / 3 }
 
-// Step is called by an actor between what it does. It waits while the process is suspended.
+// Step waits while the process is suspended. An actor calls it between its actions.
 func (l *life) Step() {
 	for {
 		l.mu.Lock()
@@ -138,7 +138,7 @@ func (l *life) Step() {
 
 // Note adds a line to the history.
 func (l *life) Note(e history.Event) {
-	if l.isDead() { // its process is no more
+	if l.isDead() { // its process is dead
 		return
 	}
 	if e.At == 0 {
@@ -159,32 +159,32 @@ func (l *life) Call(e history.Event) int64 {
 	return e.Op
 }
 
-// At returns the server that has a key: of a cluster, the node that has its slot.
+// At returns the server that has a key: in a cluster, the node that has its slot.
 func (w *World) At(key string) *wire.Server {
 	return w.Servers[wire.Part(key, len(w.Servers), w.Plan.Cluster)]
 }
 
-// queue has the times since when actors wait for a name.
+// queue has the times at which actors began to wait for a name.
 type queue struct {
 	since []time.Time
-	gone  []time.Time // when the last of those that are gone went
+	gone  []time.Time // when the latest of the gone waiters went
 }
 
-// journals is what a world knows of its journal. World.mu guards it.
+// journals is what a world knows about its journal. World.mu guards it.
 type journals struct {
 	taken   map[string]int // by client: writes that a server took
 	trouble map[string]int // by client: taken when it was told of trouble last, and 1
 }
 
-// late is what arrives too late from clients whose Close has begun. A batch of releases that Close
-// sends can overtake an acquisition in the network. If that leaves a ticket in a line, the ticket
-// stays until it expires, since a closed client does not look again.
+// late notes what arrives too late from clients whose Close has begun. A batch of releases that
+// Close sends can overtake an acquisition in the network. If that leaves a ticket in a line, the
+// ticket stays until it expires, since a closed client does not look again.
 type late struct {
 	released map[string]bool // by key and owner
 	lines    map[string]bool // by key: an owner came after its release
 }
 
-// note takes a call of such a client that a server has run.
+// note records a call of such a client that a server has run.
 func (l *late) note(c conn.Call) {
 	if len(c.Args) < 2 {
 		return

@@ -16,23 +16,23 @@ func work(context.Context) error { return nil }
 // Thrown away.
 
 func thrownAway(ctx context.Context, m *redlatch.Mutex) {
-	m.Lock(ctx)                                                      // want `the lease of Mutex.Lock is thrown away`
-	go m.Lock(ctx)                                                   // want `the lease of Mutex.Lock is thrown away`
-	defer m.TryLock(ctx)                                             // want `the lease of Mutex.TryLock is thrown away`
-	_, _ = m.Lock(ctx)                                               // want `the lease of Mutex.Lock is thrown away`
-	if _, err := m.TryLock(ctx); errors.Is(err, redlatch.ErrTaken) { // want `the lease of Mutex.TryLock is thrown away`
+	m.Lock(ctx)                                                      // want `the lease of Mutex.Lock is discarded`
+	go m.Lock(ctx)                                                   // want `the lease of Mutex.Lock is discarded`
+	defer m.TryLock(ctx)                                             // want `the lease of Mutex.TryLock is discarded`
+	_, _ = m.Lock(ctx)                                               // want `the lease of Mutex.Lock is discarded`
+	if _, err := m.TryLock(ctx); errors.Is(err, redlatch.ErrTaken) { // want `the lease of Mutex.TryLock is discarded`
 		return
 	}
-	var _, err = m.TryLock(ctx) // want `the lease of Mutex.TryLock is thrown away`
+	var _, err = m.TryLock(ctx) // want `the lease of Mutex.TryLock is discarded`
 	log.Print(err)
 }
 
 func slotsAndMore(ctx context.Context, c *redlatch.Client) error {
-	_, err := c.SlotPool("ids", 10).Acquire(ctx) // want `the lease of SlotPool.Acquire is thrown away`
+	_, err := c.SlotPool("ids", 10).Acquire(ctx) // want `the lease of SlotPool.Acquire is discarded`
 	if err != nil {
 		return err
 	}
-	_, err = c.MultiMutex("a", "b").Lock(ctx) // want `the lease of MultiMutex.Lock is thrown away`
+	_, err = c.MultiMutex("a", "b").Lock(ctx) // want `the lease of MultiMutex.Lock is discarded`
 	return err
 }
 
@@ -424,5 +424,5 @@ func capturedBefore(ctx context.Context, m *redlatch.Mutex) error {
 // In a literal of a variable.
 
 var run = func(ctx context.Context, m *redlatch.Mutex) {
-	_, _ = m.Lock(ctx) // want `the lease of Mutex.Lock is thrown away`
+	_, _ = m.Lock(ctx) // want `the lease of Mutex.Lock is discarded`
 }

@@ -14,5 +14,5 @@ func TestTaken(t *testing.T) {
 }
 
 func ExampleMutex() {
-	_, _ = new(redlatch.Mutex).TryLock(context.Background()) // want `the lease of Mutex.TryLock is thrown away`
+	_, _ = new(redlatch.Mutex).TryLock(context.Background()) // want `the lease of Mutex.TryLock is discarded`
 }

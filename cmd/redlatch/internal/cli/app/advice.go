@@ -13,7 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
-// refusals are the hints by the code with which an error of Redis begins.
+// refusals maps the code at the start of a Redis error to a hint.
 var refusals = map[string]string{
 	"READONLY":   "a replica takes no locks: name its master, or Sentinel (redis+sentinel://host,host/master-name)",
 	"MASTERDOWN": "a replica takes no locks: name its master, or Sentinel (redis+sentinel://host,host/master-name)",
@@ -29,8 +29,8 @@ var refusals = map[string]string{
 	"MISCONF":     "the server cannot save its data, and so refuses writes: see its log, and the disk",
 }
 
-// signs are the hints by a part of what [talk.Text] has of an error, for redis:// and for
-// rediss://; "" if that is the same. The first that fits counts.
+// signs lists a hint for each substring of an error's [talk.Text]: one for redis://, and one for
+// rediss:// unless it is the same. The first match counts.
 var signs = []struct{ text, plain, secure string }{
 	{"signed by unknown authority", "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM", ""},
 	{"x509: ", "the certificate is not for the host in the URL, or not valid today: connect by a name that it has", ""},
@@ -56,8 +56,8 @@ const (
 	hintTLS         = "a server that speaks TLS at this port answers so: try rediss:// in place of redis://"
 )
 
-// Advice returns what to do about an error of the connection to these servers; "" if err is of
-// another sort.
+// Advice returns what to do about an error of the connection to these servers, or "" for any other
+// error.
 func Advice(err error, urls []string) string {
 	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
 		switch {

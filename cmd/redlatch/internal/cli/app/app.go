@@ -19,28 +19,28 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-// DefaultPrefix begins every key in Redis where there is no --prefix.
+// DefaultPrefix is the prefix of every key in Redis if there is no --prefix.
 const DefaultPrefix = "redlatch:"
 
 // App is one run of the program.
 type App struct {
 	*talk.Streams
 	Redis   []string // --redis, or none; see URLs
-	From    string   // the variable that is in place of --redis; "" for none
+	From    string   // the variable that replaces --redis; "" for none
 	Prefix  string   // --prefix
 	Version string   // of the program, in words
-	Adopted string   // the lock whose lease a text names; "" if there is none
+	Adopted string   // the name of the lock whose lease was given as a text, or ""
 
-	filed []string // URLs in a file, which may be a pipe, and so is read once
+	filed []string // URLs from a file; it may be a pipe, so it is read once
 }
 
-// UntilSignal returns a context that ends with INT or TERM.
+// UntilSignal returns a context that ends at SIGINT or SIGTERM.
 func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
-// Noting has a client say once that it cannot note what happens; where Redis does not answer,
-// other words tell it.
+// Noting makes a client say once that Redis refuses its journal entries. Other messages report an
+// outage of Redis.
 func (a *App) Noting() redlatch.JournalOptions {
 	return redlatch.JournalOptions{Trouble: func(err error) {
 		if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
@@ -49,8 +49,8 @@ func (a *App) Noting() redlatch.JournalOptions {
 	}}
 }
 
-// Watch tells the user when Redis stops answering, or refuses, and when that is over. It asks once a
-// second until stop is called. The command beside it would be silent through an outage.
+// Watch tells the user when Redis stops answering or refuses requests, and when that ends. It asks
+// once a second until stop is called. Without it, the command would be silent during an outage.
 func (a *App) Watch(ask func() error) (stop func()) {
 	a.Date()
 	var down time.Time
@@ -90,7 +90,7 @@ func (a *App) Again(args ...string) string {
 	return strings.Join(line, " ")
 }
 
-// AgainOn is Again with the name of a lock as the last argument.
+// AgainOn is like Again, with the name of a lock as the last argument.
 func (a *App) AgainOn(name string, args ...string) string {
 	if strings.HasPrefix(name, "-") { // or it would be read as a flag
 		args = append(args, "--")
@@ -98,12 +98,12 @@ func (a *App) AgainOn(name string, args ...string) string {
 	return a.Again(append(args, name)...)
 }
 
-// heldVariable tells a command, and a redlatch that it starts, which leases are held while it runs.
-// So a deadlock of nested `redlatch run` can be found. It is not for people.
+// heldVariable tells a command, and each redlatch that it starts, which leases are held while it
+// runs. That is how a deadlock of nested `redlatch run` is found. It is not for users.
 const heldVariable = "REDLATCH_HELD"
 
-// Inherited returns the leases that are held while this process runs. A variable that makes no
-// sense tells of none.
+// Inherited returns the leases that are held while this process runs. It returns none if the
+// variable is malformed.
 func Inherited() []redlatch.Held {
 	var held []redlatch.Held
 	if json.Unmarshal([]byte(os.Getenv(heldVariable)), &held) != nil {
@@ -112,8 +112,7 @@ func Inherited() []redlatch.Held {
 	return held
 }
 
-// HandDown returns the variable for a command that runs under the lease, as an entry of its
-// environment.
+// HandDown returns the environment variable for a command that runs under the lease.
 func HandDown(lease *redlatch.Lease) string {
 	held := redlatch.Held{Name: lease.Name(), Owner: lease.Owner(), Token: lease.Token()}
 	for _, fact := range lease.LogValue().Group() {

@@ -19,8 +19,8 @@ func HelpText(file string) string {
 	return string(text)
 }
 
-// Command returns the command that a file below help describes: how it is used and what it is for,
-// a line each, then all about it, and its examples.
+// Command returns the command that a file below help describes. The file has a line with its usage,
+// a line with its purpose, then the full text, then the examples.
 func Command(name string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	use, text, _ := strings.Cut(HelpText(name+".txt"), "\n")
 	short, text, _ := strings.Cut(text, "\n\n")
@@ -33,7 +33,7 @@ func Command(name string, args cobra.PositionalArgs, run func(cmd *cobra.Command
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: strings.TrimSuffix(examples, "\n"), Args: args, RunE: run}
 }
 
-// Offer has a shell complete the value of a flag with these.
+// Offer makes the shell complete the value of a flag with one of these.
 func Offer(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // which the command has
 }
@@ -43,10 +43,10 @@ func Hidden(use, short string, run func(cmd *cobra.Command, args []string) error
 	return &cobra.Command{Use: use, Short: short, Hidden: true, Args: Nothing, RunE: run}
 }
 
-// TalksToNone is the annotation of commands that talk to no server, or to none that --redis names:
-// their help leaves --redis and --prefix out.
+// TalksToNone annotates commands that talk to no server, or to none that --redis names. Their help
+// omits --redis and --prefix.
 const TalksToNone = "talks to none"
 
-// OwnServer is the annotation of commands that do not read REDLATCH_REDIS: it is what they work on
-// without --redis.
+// OwnServer annotates commands that do not read REDLATCH_REDIS. Its value names the server that
+// they use without --redis.
 const OwnServer = "own server"

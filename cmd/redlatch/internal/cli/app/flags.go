@@ -19,8 +19,8 @@ import (
 // Rule says which flags do not go together.
 type Rule struct{ flags, not, text, hint string }
 
-// Clash returns the rule for a flag of the first list with another one of the second; a list is
-// separated by blanks. In text, which is the error, FLAG and OTHER stand for the two.
+// Clash returns the rule that a flag of the first list excludes every other flag of the second.
+// Both lists are separated by spaces. In text, the error, FLAG and OTHER stand for the two flags.
 func Clash(flags, not, text, hint string) Rule { return Rule{flags, not, text, hint} }
 
 // Refuse returns the error of the first rule that the command line breaks.
@@ -37,7 +37,7 @@ func Refuse(typed *pflag.FlagSet, rules ...Rule) error {
 	return nil
 }
 
-// Lacks refuses each of these flags, separated by blanks, without the flag that it belongs to.
+// Lacks refuses each of these flags, separated by spaces, unless the needed flag is set, too.
 func Lacks(typed *pflag.FlagSet, needed, flags string) error {
 	for flag := range strings.FieldsSeq(flags) {
 		if typed.Changed(flag) && !typed.Changed(needed) {
@@ -47,7 +47,7 @@ func Lacks(typed *pflag.FlagSet, needed, flags string) error {
 	return nil
 }
 
-// Between has a flag refuse values that are out of bounds.
+// Between makes a flag refuse values below low and above high.
 func Between[T cmp.Ordered](flags *pflag.FlagSet, flag string, value *T, low, high T) {
 	bound(flags, flag, func() error {
 		if *value < low || *value > high {
@@ -57,7 +57,7 @@ func Between[T cmp.Ordered](flags *pflag.FlagSet, flag string, value *T, low, hi
 	})
 }
 
-// AtLeast has a flag refuse values that are too small.
+// AtLeast makes a flag refuse values below low.
 func AtLeast[T cmp.Ordered](flags *pflag.FlagSet, flag string, value *T, low T) {
 	bound(flags, flag, func() error {
 		switch zero := *new(T); {
@@ -70,11 +70,11 @@ func AtLeast[T cmp.Ordered](flags *pflag.FlagSet, flag string, value *T, low T) 
 	})
 }
 
-// bound has the value of a flag checked by [CheckBounds].
+// bound makes [CheckBounds] check the value of a flag.
 func bound(flags *pflag.FlagSet, flag string, check func() error) {
 	f := flags.Lookup(flag)
 	f.Value = bounded{f.Value, check}
-	if f.DefValue == "0s" { // which help would show of a value that it does not know
+	if f.DefValue == "0s" { // help would show it, as it does not know the type of the value
 		f.DefValue = ""
 	}
 }
@@ -84,8 +84,8 @@ type bounded struct {
 	check func() error
 }
 
-// CheckBounds refuses flags that are out of bounds. It runs when all flags are known: --json and --help
-// may come later on the command line, and so may another value of the same flag.
+// CheckBounds refuses flags that are out of bounds. It runs after all flags are parsed: --json,
+// --help or another value of the same flag may come later on the command line.
 func CheckBounds(typed *pflag.FlagSet) (err error) {
 	typed.Visit(func(f *pflag.Flag) {
 		if b, ok := f.Value.(bounded); ok {
@@ -95,7 +95,7 @@ func CheckBounds(typed *pflag.FlagSet) (err error) {
 	return err
 }
 
-// Unitless returns the error of a duration that is a number alone; nil for any other text.
+// Unitless returns an error for a duration that is a bare number, and nil for any other text.
 func Unitless(flag, value string) error {
 	if _, err := strconv.ParseFloat(value, 64); err != nil {
 		return nil
@@ -112,7 +112,7 @@ const (
 // MinInterval is the shortest --interval.
 const MinInterval = 100 * time.Millisecond
 
-// OneName wants the name of one lock.
+// OneName refuses arguments other than the name of one lock.
 func OneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return exit.Usagef(fmt.Sprintf("`%s NAME`", cmd.CommandPath()), "%s wants the name of one lock, got %d", cmd.Name(), len(args))
@@ -122,7 +122,7 @@ func OneName(cmd *cobra.Command, args []string) error {
 
 const HintQuote = "quote the pattern, or the shell replaces it by names of files"
 
-// OnePattern wants one pattern of names at most, and calls it what.
+// OnePattern refuses more than one argument, or a malformed pattern. what names it in the error.
 func OnePattern(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -135,7 +135,7 @@ func OnePattern(what string) cobra.PositionalArgs {
 	}
 }
 
-// KnownPattern refuses a pattern that makes no sense.
+// KnownPattern refuses a malformed pattern.
 func KnownPattern(pattern string) error {
 	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 		return exit.Usagef("* any text, ? one character, [a-z] one of these", "pattern %q makes no sense", pattern)
@@ -143,7 +143,7 @@ func KnownPattern(pattern string) error {
 	return nil
 }
 
-// Nothing wants no arguments.
+// Nothing refuses all arguments.
 func Nothing(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return exit.Usagef(fmt.Sprintf("`%s`", cmd.CommandPath()), "%s takes no arguments, got %q", cmd.Name(), args[0])
@@ -151,8 +151,8 @@ func Nothing(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// IsOpen reports whether other machines reach a server that listens at this address, or refuses an
-// address for --listen that makes no sense.
+// IsOpen reports whether other machines can reach a server that listens on this address. It refuses
+// a malformed address for --listen.
 func IsOpen(address string) (bool, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -165,10 +165,10 @@ func IsOpen(address string) (bool, error) {
 	return host != "localhost" && (ip == nil || !ip.IsLoopback()), nil
 }
 
-// CannotListen returns the error of an address at which no server can listen.
+// CannotListen returns the error for an address on which this program cannot listen.
 func CannotListen(address string, err error) error {
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
-		err = op.Err // which does not tell the address again
+		err = op.Err // without the address, which the text below has
 	}
 	return exit.New(exit.Failed, fmt.Errorf("cannot listen on %s: %w", address, err),
 		"if a server runs there already, use it; or give another address with --listen")

@@ -12,31 +12,31 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 )
 
-// DefaultRedis is the server where none is named.
+// DefaultRedis is the server if none is named.
 const DefaultRedis = "redis://127.0.0.1:6379"
 
-// What names the server, or the nodes of a quorum, where there is no --redis. The first that is set
-// counts.
+// These variables name the server, or the nodes of a quorum, if there is no --redis. The first that
+// is set counts.
 const (
-	RedisVariable = "REDLATCH_REDIS"      // URLs, separated by spaces
-	fileVariable  = "REDLATCH_REDIS_FILE" // a file with URLs, separated by blanks or lines
-	usualVariable = "REDIS_URL"           // the URL that other programs use, too
+	RedisVariable = "REDLATCH_REDIS"      // URLs, separated by white space
+	fileVariable  = "REDLATCH_REDIS_FILE" // a file with URLs, separated by white space
+	usualVariable = "REDIS_URL"           // a URL, which other programs use, too
 )
 
-// URLs returns the server to use, or the nodes of a quorum; none if they cannot be found out, and
-// then NoURLs says why. They may contain passwords, so the default of the flag, which help shows, stays empty.
+// URLs returns the server to use, or the nodes of a quorum. If there are none, NoURLs says why.
+// They may contain passwords, so the flag's default, which help shows, stays empty.
 func (a *App) URLs() []string {
 	urls, _, _ := a.servers()
 	return urls
 }
 
-// NoURLs returns why a file with URLs is of no use, or nil.
+// NoURLs returns why the file with URLs cannot be used, or nil.
 func (a *App) NoURLs() error {
 	_, _, err := a.servers()
 	return err
 }
 
-// Where returns the server, or the nodes of a quorum, in words, and what names it if no flag does.
+// Where returns the URLs without passwords, and what they come from if that is no flag.
 func (a *App) Where() string {
 	urls, from, _ := a.servers()
 	text := talk.Redacted(strings.Join(urls, " "))
@@ -52,8 +52,8 @@ func (a *App) Source() string {
 	return cmp.Or(from, "--redis")
 }
 
-// servers returns the URLs and where they are from, if it is no flag. The error says why a file with
-// URLs is of no use.
+// servers returns the URLs, and what they come from if that is no flag. The error says why the file
+// with URLs cannot be used.
 func (a *App) servers() (urls []string, from string, err error) {
 	if len(a.Redis) > 0 {
 		return a.Redis, a.From, nil
@@ -73,7 +73,7 @@ func (a *App) servers() (urls []string, from string, err error) {
 	return []string{DefaultRedis}, "the default", nil
 }
 
-// urlsIn returns the URLs that a file has.
+// urlsIn returns the URLs in a file.
 func urlsIn(path string) ([]string, error) {
 	const hint = "the file holds one URL, or those of a quorum, a line each"
 	data, err := os.ReadFile(path)
@@ -87,7 +87,7 @@ func urlsIn(path string) ([]string, error) {
 	return urls, nil
 }
 
-// Connect opens a client, has it used, and closes it.
+// Connect opens a client, calls use with it, and closes it.
 func (a *App) Connect(ctx context.Context, o redlatch.Options, use func(*redlatch.Client) error) error {
 	client, err := a.Open(ctx, o)
 	if err != nil {

@@ -38,7 +38,7 @@ func newElectCommand(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// observed wants the name of one election, and none of the flags that are for a candidate.
+// observed refuses arguments other than one election's name, and flags that are for candidates.
 func observed(cmd *cobra.Command, args []string) error {
 	const hint = "`redlatch elect --observe NAME`"
 	if len(args) != 1 {
@@ -48,7 +48,7 @@ func observed(cmd *cobra.Command, args []string) error {
 	return app.Refuse(cmd.Flags(), app.Clash("observe", candidates, "--OTHER is for a candidate, and --observe only looks", hint))
 }
 
-// leaderJSON is one line of `elect --observe --json`; value is "" and term 0 while nobody leads.
+// leaderJSON is one line of `elect --observe --json`. Without a leader, value is "" and term is 0.
 type leaderJSON struct {
 	Time  time.Time `json:"time"`
 	Value string    `json:"value"`

@@ -12,8 +12,8 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 )
 
-// newGuardCommand is what `redlatch run` starts beside the command that it runs. It is not for
-// people.
+// newGuardCommand returns the command that `redlatch run` starts beside the user's command. It is
+// not for users.
 func newGuardCommand(a *app.App) *cobra.Command {
 	return app.Hidden(child.GuardArg, "Stop a command when `redlatch run` cannot (started by it)", func(cmd *cobra.Command, _ []string) error {
 		a.Date()
@@ -26,24 +26,24 @@ func newGuardCommand(a *app.App) *cobra.Command {
 	})
 }
 
-// will is what the guard of `redlatch run` needs to release its lock. It reaches the guard by a
-// pipe, so that a password in it is in no list of processes.
+// will is what the guard of `redlatch run` needs to release its lock. It reaches the guard through
+// a pipe, so that no list of processes shows a password in it.
 type will struct {
 	Events bool // the guard writes JSON, too
 	URLs   []string
 	Prefix string
-	Name   string // "" if the lock is to end by itself
+	Name   string // "" if the guard must let the lease expire
 	Owner  string
 }
 
-// read returns the will in a text, or an empty one.
+// read returns the will in a text, or an empty one if the text is malformed.
 func read(text string) (w will) {
 	_ = json.Unmarshal([]byte(text), &w)
 	return w
 }
 
-// execute releases the lock of a `redlatch run` that was killed, and of whose command no process is
-// left, unless its lease ends before.
+// execute releases the lock of a `redlatch run` that was killed, unless its lease ends first. No
+// process of its command is left when it is called.
 func execute(ctx context.Context, a *app.App, w will, deadline time.Time) {
 	if w.Name == "" {
 		return
@@ -52,7 +52,7 @@ func execute(ctx context.Context, a *app.App, w will, deadline time.Time) {
 	defer cancel()
 	a.Redis, a.Prefix, a.Quiet, a.Events = w.URLs, w.Prefix, true, w.Events
 	const why = "no process of its command is left"
-	// If it fails, the lease ends by itself.
+	// If this fails, the lease expires.
 	o := redlatch.Options{Program: "redlatch guard"}
 	_ = a.Connect(ctx, o, func(client *redlatch.Client) error {
 		_, err := client.ForceRelease(ctx, w.Name, redlatch.ForceOptions{Owner: w.Owner, Reason: why})

@@ -8,7 +8,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 )
 
-// Commands returns them.
+// Commands returns these commands.
 func Commands(a *app.App) []*cobra.Command {
 	return []*cobra.Command{
 		newRunCommand(a), newElectCommand(a), newLockCommand(a), newUnlockCommand(a), newGuardCommand(a),

@@ -12,11 +12,11 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-// tick is how often the keeper looks at the clocks: the timers of Go stand still while the machine
-// is suspended, and a lease does not.
+// tick is how often the keeper looks at the clocks. Go's timers stop while the machine is
+// suspended, but a lease goes on running out.
 const tick = time.Second
 
-// keeper sees to it that a command does not run longer than its lease.
+// keeper stops a command before its lease ends.
 //
 //	deadline                                                    moves with every extend
 //	|<--- margin --->|<--- grace --->|
@@ -27,15 +27,15 @@ type keeper struct {
 	child   *child.Child
 	signals <-chan os.Signal
 	began   time.Time // when the command did
-	warn    bool      // a loss is told, and the command goes on
+	warn    bool      // only report a loss: the command goes on
 
 	stopped bool // the command was told to stop, or the guard killed it
 	told    bool // the user was told why
 	warned  bool // the user was told of a loss, and the command goes on
 }
 
-// margin is between KILL and the deadline: what KILL needs to take effect, so that nothing runs
-// when the lease ends.
+// margin returns the time between KILL and the deadline. KILL needs it to take effect, so that
+// nothing runs when the lease ends.
 func (k *keeper) margin() time.Duration {
 	return min(max(k.lock.TTL/50, 10*time.Millisecond), 200*time.Millisecond)
 }
@@ -75,7 +75,7 @@ func (k *keeper) keep() (child.Status, error) {
 	}
 }
 
-// patience is how long to wait for something to happen before the next look at the clocks.
+// patience returns how long to wait for an event before the next look at the clocks.
 func (k *keeper) patience() time.Duration {
 	if k.warn {
 		return tick
@@ -98,10 +98,10 @@ func (k *keeper) warnOfLoss() {
 	}
 }
 
-// reserve is what must be left of the lease for the command to go on.
+// reserve returns how much of the lease must be left for the command to go on.
 func (k *keeper) reserve() time.Duration { return k.grace + k.margin() }
 
-// doomed is why the command must stop, or nil.
+// doomed returns why the command must stop, or nil.
 func (k *keeper) doomed() error {
 	if k.warn {
 		return nil
@@ -129,8 +129,8 @@ func (k *keeper) forward(sig os.Signal) {
 	k.child.Forward(sig)
 }
 
-// stop ends the command and everything in its group: by asking, and in time before the deadline by
-// force. It is not undone by an extend that succeeds after all.
+// stop ends the command and every process in its group: first with TERM, then with KILL in time
+// before the deadline. An extend that succeeds later does not undo it.
 func (k *keeper) stop(cause error) child.Status {
 	left, why := k.untilKill(), talk.Text(cause)
 	k.stopped, k.told = true, true
@@ -145,8 +145,8 @@ func (k *keeper) stop(cause error) child.Status {
 	return k.child.Status()
 }
 
-// untilKill is the time until KILL is due: the grace, but not beyond the deadline, by whichever of
-// the monotonic and the wall clock reaches it first.
+// untilKill returns the time until KILL: the grace, but no longer than until the margin before the
+// deadline. Of the monotonic and the wall clock, the one that reaches the deadline first counts.
 func (k *keeper) untilKill() time.Duration {
 	deadline := k.lease.Deadline()
 	left := min(time.Until(deadline), time.Until(deadline.Round(0)))
@@ -156,7 +156,7 @@ func (k *keeper) untilKill() time.Duration {
 // ended waits for the command and its group, and reports whether they ended within d.
 func (k *keeper) ended(d time.Duration) bool {
 	timeout := time.After(d)
-	// There is no signal for the end of a group.
+	// No signal reports the end of a process group.
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for {

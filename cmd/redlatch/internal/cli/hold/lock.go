@@ -57,8 +57,8 @@ func (r *run) detach(ctx context.Context, client *redlatch.Client) error {
 	if e := h.release(ctx); err != nil { // which does nothing after Detach
 		return exit.LostOr(errors.Join(err, e))
 	}
-	if err = r.app.AnswerAs(answer, answer.Lease+"\n"); err != nil { // the caller has no text
-		_ = unlock(ctx, r.app, answer.Lease) // if it fails, it expires
+	if err = r.app.AnswerAs(answer, answer.Lease+"\n"); err != nil { // the user has no text
+		_ = unlock(ctx, r.app, answer.Lease) // if this fails, the lease expires
 	}
 	return err
 }

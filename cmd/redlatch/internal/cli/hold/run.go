@@ -69,7 +69,7 @@ func newRunCommand(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// checked runs what the command line says, if that makes sense.
+// checked runs the command if the command line makes sense.
 func (r *run) checked(cmd *cobra.Command) error {
 	child.GoOn()
 	if err := r.check(cmd.Flags()); err != nil {
@@ -83,7 +83,7 @@ func (r *run) checked(cmd *cobra.Command) error {
 		r.name = r.app.Adopted
 	}
 	if r.target.once && !cmd.Flags().Changed("taken-exit-code") {
-		r.taken = 0 // it is as it should be
+		r.taken = 0 // a run that is skipped is no failure
 	}
 	r.hush()
 	return r.run(cmd.Context())
@@ -93,7 +93,7 @@ func (r *run) checked(cmd *cobra.Command) error {
 // mails every line that is printed.
 func (r *run) hush() { r.app.Quiet = r.app.Quiet || r.taken == 0 }
 
-// flags adds the flags of all that holds a lock while a command runs.
+// flags adds the flags of the commands that hold a lock while another command runs.
 func (r *run) flags(flags *pflag.FlagSet) {
 	a := r.app
 	r.acquireFlags(flags)
@@ -108,7 +108,7 @@ func (r *run) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&a.Events, "json", false, "talk in events, one JSON object a line")
 }
 
-// acquireFlags adds the flags of all that acquires a lock.
+// acquireFlags adds the flags of the commands that acquire a lock.
 func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.lock.TTL, "ttl", 30*time.Second, "how long the lock outlives a crash")
 	flags.DurationVar(&r.lock.MaxWait, "wait", 0, "give up after waiting so long")
@@ -123,7 +123,7 @@ func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&r.app.Quiet, "quiet", "q", false, "say nothing of a lock that is taken")
 }
 
-// parse takes the arguments, of which so many came before the "--"; -1 if there was none.
+// parse reads the arguments. dash says how many came before the "--", and is -1 if there was none.
 func (r *run) parse(args []string, dash int) error {
 	hint := fmt.Sprintf("`redlatch %s NAME -- COMMAND [ARG...]`", r.verb)
 	switch {
@@ -145,7 +145,7 @@ func (r *run) parse(args []string, dash int) error {
 	return nil
 }
 
-// check fills in and refuses flags.
+// check sets defaults, and refuses flags that make no sense.
 func (r *run) check(typed *pflag.FlagSet) error {
 	if !typed.Changed("grace") {
 		r.grace = min(r.lock.TTL/6, 5*time.Second)
@@ -166,8 +166,8 @@ func (r *run) check(typed *pflag.FlagSet) error {
 		return exit.Usagef("", "--on-loss is %q: it must be term or warn", r.onLoss)
 	case r.onLoss == "warn" && typed.Changed("max-hold"):
 		return exit.Usagef("", "--max-hold stops the command, so it does not go with --on-loss warn")
-	// The lease is extended when a third of its TTL has passed. What is between that and the grace
-	// is there for trying again.
+	// The lease is extended when a third of its TTL has passed. The time between that and the grace
+	// is for retries.
 	case r.grace > lock.TTL/3:
 		return exit.Usagef("raise --ttl",
 			"--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, lock.TTL/3)
@@ -177,7 +177,7 @@ func (r *run) check(typed *pflag.FlagSet) error {
 }
 
 func (r *run) run(ctx context.Context) error {
-	// First, so that nobody waits in line for a command that is not there.
+	// This comes first, so that the run does not wait in line for a command that does not exist.
 	path, err := findCommand(r.argv[0])
 	if err != nil {
 		if r.target.adopted != "" {
@@ -191,7 +191,7 @@ func (r *run) run(ctx context.Context) error {
 		return failed
 	}
 	defer func() {
-		if !r.cutOff { // else there is nobody to say goodbye to, and whoever waits for this program need not wait for that
+		if !r.cutOff { // else Redis cannot be told, and trying would only delay the exit
 			_ = client.Close() // what it leaves behind expires
 		}
 	}()
@@ -200,7 +200,7 @@ func (r *run) run(ctx context.Context) error {
 	for {
 		err := r.turn(ctx, client, path, signals)
 		e := exit.Of(err)
-		// A command may exit with one of these codes, too; then it is no error.
+		// A command may exit with one of these codes, too; e.Err is nil then.
 		passing := e.Err != nil && (e.Code == exit.Lost || e.Code == exit.Unreachable)
 		if !r.again || r.ending || !passing {
 			return err
@@ -227,10 +227,10 @@ func (r *run) turn(ctx context.Context, client *redlatch.Client, path string, si
 	return r.hold(h, path, signals)
 }
 
-// restPause is how long a candidate that stands again rests before.
+// restPause is how long a candidate rests before it stands again.
 const restPause = time.Second
 
-// options returns those of a client that acquires the lock.
+// options returns the options of a client that acquires the lock.
 func (r *run) options(program string) redlatch.Options {
 	return redlatch.Options{
 		Lock:           r.lock,
@@ -252,7 +252,7 @@ func labelled(labels []string) map[string]string {
 	return all
 }
 
-// findCommand is the file that a shell would run.
+// findCommand returns the file that a shell would run.
 func findCommand(name string) (string, *exit.Error) {
 	path, err := exec.LookPath(name)
 	switch {
@@ -268,14 +268,14 @@ func findCommand(name string) (string, *exit.Error) {
 
 func cannotRun(name string, err error) *exit.Error {
 	if cause := errors.Unwrap(err); cause != nil {
-		err = cause // the name is in our own words
+		err = cause // our own text has the name
 	}
 	return exit.New(exit.CannotRun, fmt.Errorf("command %q cannot be started: %w", name, err), "")
 }
 
-// hear takes the events of the client. It must not block.
+// hear handles the events of the client. It must not block.
 func (r *run) hear(_ context.Context, e redlatch.Event) {
-	if e.Type != redlatch.EventUnreachable && e.Type != redlatch.EventReachable { // acquire tells of an outage
+	if e.Type != redlatch.EventUnreachable && e.Type != redlatch.EventReachable { // acquire reports an outage
 		r.app.Emit(talk.LeaseEvent(e))
 	}
 	switch e.Type {
@@ -298,7 +298,7 @@ func (r *run) hear(_ context.Context, e redlatch.Event) {
 	}
 }
 
-// acquire acquires the lock, as the flags say. A signal ends it, by way of cancel.
+// acquire acquires the lock as the flags say. On a signal, it cancels the wait.
 func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Client, signals <-chan os.Signal) (*held, error) {
 	var h *held
 	var err error
@@ -314,7 +314,7 @@ func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Clien
 		cancel()
 		<-done
 		if h != nil {
-			_ = h.release(ctx) // if it fails, it expires
+			_ = h.release(ctx) // if this fails, the lease expires
 		}
 		return nil, err
 	}
@@ -343,7 +343,7 @@ func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Clien
 	}
 }
 
-// whoTook makes the error of a lock that was not acquired tell who has it.
+// whoTook returns the error for a lock that was not acquired. It names the holder.
 func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) error {
 	f := exit.New(r.taken, err, fmt.Sprintf("`%s` shows the whole line", r.app.AgainOn(r.name, "inspect")))
 	if r.app.Quiet && !r.app.Events {
@@ -351,7 +351,7 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 	}
 	info, e := inspectBriefly(ctx, client, r.name)
 	switch {
-	case errors.Is(e, redlatch.ErrUnreachable): // it answered before, so neither the port nor TLS is wrong
+	case errors.Is(e, redlatch.ErrUnreachable): // Redis answered before: port and TLS are right
 		f.Err = fmt.Errorf("%q was still taken when Redis last answered; now it does not: %s", r.name, talk.Text(e))
 		f.Hint = "look whether the server is up, and the network"
 	case e != nil:
@@ -369,13 +369,13 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 	return f
 }
 
-// lastRun is what keeps a run of a job from starting, at one server alone or at a quorum.
+// lastRun says what keeps a run of a job from starting. alone is false for a quorum.
 func lastRun(info redlatch.LockInfo, alone bool) string {
 	if len(info.Holders) != 1 || !info.Holders[0].Resting {
 		return report.Summary(info)
 	}
 	began := ""
-	if alone { // else the token is a number, and no time
+	if alone { // else the token is a number and not a time
 		began = "the last run began at " + time.UnixMicro(info.Token).Format(time.DateTime) + "; "
 	}
 	return fmt.Sprintf("%sthe next may start in %s", began, fleet.Span(info.Holders[0].Remaining))
@@ -385,10 +385,10 @@ func lastRun(info redlatch.LockInfo, alone bool) string {
 func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	lease, ctx := h.Lease, h.Context()
 	r.app.Date()
-	// A grant out of the line has less than its whole time left; the command is to begin with
-	// enough to not be stopped at once.
+	// A lease granted to a waiter in line has less than its full TTL left. The command must begin
+	// with enough of it, or the keeper would stop it at once.
 	if err := lease.Ensure(ctx, r.lock.TTL/2); err != nil {
-		_ = h.release(ctx) // if it fails, it expires
+		_ = h.release(ctx) // if this fails, the lease expires
 		if errors.Is(err, redlatch.ErrNotHeld) {
 			return exit.New(exit.Lost, err, "the command was not started")
 		}
@@ -400,7 +400,7 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	}
 	c, err := child.Start(r.command(h, path), r.will(h), deadline)
 	if err != nil {
-		_ = h.release(ctx) // if it fails, it expires
+		_ = h.release(ctx) // if this fails, the lease expires
 		if errors.Is(err, child.ErrGuard) {
 			return exit.New(exit.System, err, "")
 		}
@@ -412,8 +412,8 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	c.Close()
 	if c.Overdue() {
 		k.stopped, k.told = true, false
-		// It is nil if the lease went on: Redis had extended it, and its answer came to a program that
-		// stood still.
+		// cause is nil if Redis had extended the lease, and its answer reached this program only
+		// after a standstill.
 		stood := fmt.Errorf("redlatch stood still until the lease on %q, as far as it knew, had run out", r.name)
 		cause = cmp.Or(cause, stood)
 	}
@@ -443,8 +443,8 @@ func (r *run) command(lease *held, path string) *exec.Cmd {
 	}
 }
 
-// outcome is how the program ends: as the command did, unless the lease was lost, as the keeper or
-// the release found.
+// outcome returns how the program ends: as the command did, unless the keeper or the release found
+// that the lease was lost.
 func (r *run) outcome(status child.Status, cause error, k *keeper, release error) error {
 	if cause == nil && errors.Is(release, redlatch.ErrNotHeld) {
 		cause = release
@@ -475,8 +475,8 @@ func (r *run) outcome(status child.Status, cause error, k *keeper, release error
 	return nil
 }
 
-// environment returns that of a command that is started: without a password in REDLATCH_REDIS,
-// unless it is to be kept. The command can have the server without the password.
+// environment returns the environment of the command. Unless keepPassword is set, REDLATCH_REDIS
+// has no password in it, but still names the server.
 func environment(keepPassword bool) []string {
 	var env []string
 	for _, variable := range os.Environ() {
@@ -497,8 +497,8 @@ func environment(keepPassword bool) []string {
 
 const hintOverlap = "another holder may have been at work at the same time"
 
-// will returns that of this run. A job with a window, or a lock with a minimal hold, would open too early,
-// and of which kind an adopted lease is, this program does not know: these end by themselves.
+// will returns the will of this run. It names no lock that must expire instead: a job's window or a
+// minimum hold would end too early, and the kind of an adopted lease is unknown here.
 func (r *run) will(h *held) string {
 	w := will{Events: r.app.Events}
 	if !r.target.once && r.lock.MinHold == 0 && r.target.adopted == "" {

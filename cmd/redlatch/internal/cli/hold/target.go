@@ -20,7 +20,7 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
-// target is which kind of lock a command runs under. The zero value is a mutex.
+// target says which kind of lock a command runs under. The zero value is a mutex.
 type target struct {
 	try               bool // not to wait in line
 	shared, exclusive bool
@@ -56,7 +56,7 @@ func (t *target) flags(flags *pflag.FlagSet) {
 // kindsOfLock are the flags that say which kind of lock it is.
 const kindsOfLock = "shared exclusive permits slot-pool once"
 
-// clashes are the flags of all that acquires a lock, as far as they exclude each other.
+// clashes lists the flags of the acquiring commands that exclude each other.
 var clashes = []app.Rule{
 	app.Clash("try", "wait", "--try never waits, so it does not go with --wait", "--try gives up at once, --wait D gives up after D"),
 	app.Clash("try", "max-waiters", "--try never waits, so it does not go with --max-waiters", ""),
@@ -100,14 +100,14 @@ func (t *target) parsePermits() error {
 	return nil
 }
 
-// held is what a command runs under.
+// held is the lease that a command runs under.
 type held struct {
 	*redlatch.Lease
-	slot    *int // if it is one of a pool
+	slot    *int // nil unless it is a slot of a pool
 	release func(ctx context.Context) error
 }
 
-// take acquires the lock, waiting in line for it unless it is to try only.
+// take acquires the lock. It waits in line if the flags allow that.
 func (t *target) take(ctx context.Context, c *redlatch.Client, name string) (*held, error) {
 	if t.once {
 		lease, end, err := window.Begin(ctx, c.Job(name, t.job))
@@ -131,7 +131,7 @@ func (t *target) take(ctx context.Context, c *redlatch.Client, name string) (*he
 	return h, nil
 }
 
-// acquireLease acquires what is released as leases are.
+// acquireLease acquires a lock of any kind but a job, whose end is not a plain release.
 func (t *target) acquireLease(
 	ctx context.Context, c *redlatch.Client, name string,
 ) (*redlatch.Lease, error) {
@@ -178,19 +178,19 @@ func (t *target) acquireLease(
 	return c.Mutex(name).Lock(ctx)
 }
 
-// itself is by what a leader is known that has no --value.
+// itself returns the value of a leader that has no --value.
 func itself() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
-// adopt goes on with the lease that a text names. Of which kind it is, the text says.
+// adopt goes on with the lease that a text names. The text also says of which kind it is.
 func adopt(ctx context.Context, c *redlatch.Client, text string) (*redlatch.Lease, error) {
 	lease, err := c.Adopt(ctx, text, redlatch.LockOptions{})
 	if !errors.Is(err, redlatch.ErrNotHeld) {
 		return lease, err
 	}
-	was, _ := lock.ParseText(text) // which was read before
+	was, _ := lock.ParseText(text) // parsed before, so this cannot fail
 	info, failed := c.Inspect(ctx, was.Name)
 	if failed != nil {
 		return nil, failed

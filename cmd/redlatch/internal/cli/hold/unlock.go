@@ -30,7 +30,7 @@ func unlock(ctx context.Context, a *app.App, arg string) error {
 	if err != nil {
 		return err
 	}
-	// No entry in the journal says that this process goes on with the lease: it only releases it.
+	// The journal gets no entry that this process adopted the lease: the process only releases it.
 	o := redlatch.Options{Program: "redlatch unlock", Journal: redlatch.JournalOptions{Off: true}}
 	return a.Connect(ctx, o, func(client *redlatch.Client) error {
 		lease, err := adopt(ctx, client, text)
@@ -44,11 +44,11 @@ func unlock(ctx context.Context, a *app.App, arg string) error {
 	})
 }
 
-// wentOn says of a lease that is not held any more that another process went on with it, if that is
-// what happened: such as `redlatch run --adopt`, in a script that ends with an unlock. Else it
-// returns an error with the hint of err.
+// wentOn looks in the journal for another process that adopted a lease which is no longer held,
+// such as `redlatch run --adopt` in a script that ends with an unlock. If there is one, it says so
+// and returns nil. Otherwise, it returns an error with the hint of err.
 func wentOn(ctx context.Context, a *app.App, client *redlatch.Client, text string, err error) error {
-	was, _ := lock.ParseText(text) // which was read before
+	was, _ := lock.ParseText(text) // parsed before, so this cannot fail
 	for e, failed := range client.Journal(ctx, redlatch.JournalQuery{}) {
 		adopted := failed == nil && e.Type == redlatch.JournalAdopted
 		if adopted && e.Name == was.Name && e.Owner == was.Owner {
@@ -61,7 +61,7 @@ func wentOn(ctx context.Context, a *app.App, client *redlatch.Client, text strin
 	return exit.New(exit.Lost, over, exit.Of(err).Hint)
 }
 
-// leaseText returns the text of a lease that an argument gives, or for - the one on stdin.
+// leaseText returns the text of a lease from an argument, or from stdin if that is "-".
 func leaseText(a *app.App, arg string) (string, error) {
 	if arg == "-" {
 		text, err := io.ReadAll(io.LimitReader(a.Stdin, 1<<16))

@@ -14,16 +14,16 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// When a waiter says that it still waits: after firstWord, and then each time that it has waited
-// thrice as long, but at least once in longestSilence.
+// A waiter says that it still waits after firstWord, and then whenever it has waited three times as
+// long as at the last message, but at least once per longestSilence.
 const (
 	firstWord      = 2 * time.Second
 	longestSilence = time.Hour
 	retryLook      = time.Second // between looks while Redis does not answer
 )
 
-// vigil is what a waiter says while it waits. Each look at the line runs beside the wait, which it
-// must not delay.
+// vigil prints what a waiter says while it waits. Each look at the line runs in its own goroutine,
+// as it must not delay the wait.
 type vigil struct {
 	*run
 	client *redlatch.Client
@@ -33,13 +33,13 @@ type vigil struct {
 	seen   chan sight
 }
 
-// sight is what a look at the line came to.
+// sight is the result of a look at the line.
 type sight struct {
 	info redlatch.LockInfo
 	err  error
 }
 
-// look has the line looked at; seen receives what it finds.
+// look starts a look at the line. seen receives its result.
 func (v *vigil) look(ctx context.Context) {
 	go func() {
 		info, err := inspectBriefly(ctx, v.client, v.name)
@@ -47,8 +47,8 @@ func (v *vigil) look(ctx context.Context) {
 	}()
 }
 
-// tell says what a look found, and has the next one made in time. The error is that of a wait that
-// cannot end.
+// tell says what a look found, and sets when the next one is due. It returns an error if the wait
+// can never end.
 func (v *vigil) tell(s sight) error {
 	first, waited, pause := v.due == nil, time.Since(v.began), retryLook
 	if s.err == nil {
@@ -83,7 +83,7 @@ func (v *vigil) tell(s sight) error {
 	return nil
 }
 
-// standing is the place of the waiter in line, if it is known, and the holders.
+// standing returns the waiter's place in line, if it is known, and the holders.
 func (v *vigil) standing(info redlatch.LockInfo) string {
 	place := v.place(info)
 	if place == 0 || v.due == nil {
@@ -94,7 +94,7 @@ func (v *vigil) standing(info redlatch.LockInfo) string {
 	return fmt.Sprintf("place %d of %d, %s", place, waiters, report.Summary(info))
 }
 
-// place is the place in line of this process, from 1 on; 0 if it is not there.
+// place returns this process's place in line, from 1 on, or 0 if it is not in line.
 func (r *run) place(info redlatch.LockInfo) int {
 	owner := r.owner.Load()
 	if owner == nil {
@@ -109,8 +109,8 @@ func (r *run) place(info redlatch.LockInfo) int {
 	return 0
 }
 
-// entangled returns an error if this process, which waits for so many permits of a lock, or for the
-// lock, would wait for itself: it is the command of a `redlatch run` that holds the same lock.
+// entangled returns an error if this process would wait for itself: it is the command of a
+// `redlatch run` that holds the same lock. wants is how many permits it waits for.
 func entangled(name string, wants int64, info redlatch.LockInfo) error {
 	mine := app.Inherited()
 	left := info.Size
@@ -123,7 +123,7 @@ func entangled(name string, wants int64, info redlatch.LockInfo) error {
 			}
 		}
 	}
-	// Of a semaphore, or a pool, others may give back what is missing.
+	// Other holders of a semaphore or a pool may release what is missing.
 	if outer == nil || info.Size > 0 && left >= wants {
 		return nil
 	}
@@ -131,7 +131,7 @@ func entangled(name string, wants int64, info redlatch.LockInfo) error {
 	return exit.New(exit.Usage, err, "leave the inner lock out, or give it another name")
 }
 
-// inspectBriefly is for talk that is not worth a wait.
+// inspectBriefly inspects a lock for a message that is not worth a long wait.
 func inspectBriefly(ctx context.Context, client *redlatch.Client, name string) (redlatch.LockInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -48,7 +48,7 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// told is what the doctor is told of the servers and of this program.
+// told returns what the doctor needs to know about the servers and this program.
 func told(a *app.App, ttl time.Duration) doctor.Options {
 	explain := func(err error, url string) (found, advice string) {
 		return talk.Unconnected(err), app.Advice(err, []string{url})

@@ -25,7 +25,7 @@ func newInspectCommand(a *app.App) *cobra.Command {
 			if err != nil || free == 0 || fleet.NewLock(info, time.Time{}).Holding() > 0 {
 				return err
 			}
-			if info.Doubt != nil || at.replica { // it has been told
+			if info.Doubt != nil || at.replica { // the user was told of it
 				return exit.Silent(exit.Unreachable)
 			}
 			return exit.Silent(free)

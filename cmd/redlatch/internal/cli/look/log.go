@@ -25,7 +25,7 @@ func newLogCommand(a *app.App) *cobra.Command {
 			return err
 		}
 		return connect(cmd.Context(), a, redlatch.Options{}, func(client *redlatch.Client, at server) error {
-			if !at.now.IsZero() { // its clock has stamped the entries
+			if !at.now.IsZero() { // the server's clock stamped the entries
 				q.Since, _ = moment(since, at.now)
 			}
 			return readLog(cmd.Context(), a, client, q)
@@ -70,7 +70,7 @@ func readLog(ctx context.Context, a *app.App, c *redlatch.Client, q redlatch.Jou
 	return nil
 }
 
-// moment is the time that --since says.
+// moment returns the time that --since gives.
 func moment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

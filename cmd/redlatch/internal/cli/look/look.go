@@ -8,7 +8,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 )
 
-// Commands returns them, all but web.
+// Commands returns these commands, all but web.
 func Commands(a *app.App) []*cobra.Command {
 	return []*cobra.Command{
 		newListCommand(a), newInspectCommand(a), newReleaseCommand(a),

@@ -21,7 +21,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
-// listing is what the flags of ls say.
+// listing has the flags of ls.
 type listing struct {
 	pattern   string
 	sort      string
@@ -71,12 +71,12 @@ func (l *listing) check(typed *pflag.FlagSet) error {
 	))
 }
 
-// badSort refuses an order that there is not.
+// badSort returns the error for an unknown order.
 func badSort(order string) error {
 	return exit.Usagef(strings.Join(fleet.Sorts, ", ")+" are known", "--sort %q is no order", order)
 }
 
-// choose returns those of the locks that the flags ask for, in order, and how many more there are.
+// choose returns the locks that the flags ask for, in order, and how many --limit leaves out.
 func (l listing) choose(infos []redlatch.LockInfo) (chosen []*fleet.Lock, more int) {
 	var locks []*fleet.Lock
 	for _, info := range infos {
@@ -156,7 +156,7 @@ func concerns(d redlatch.Deadlock, pattern string) bool {
 	})
 }
 
-// where says what was looked at, as far as it was not everything.
+// where names the pattern and the prefix of a search, as far as they are not the defaults.
 func where(pattern, prefix string) string {
 	var s string
 	if pattern != "*" {
@@ -168,8 +168,8 @@ func where(pattern, prefix string) string {
 	return s
 }
 
-// collect returns the locks whose names match, in no order. With an error, some are missing. It tells
-// how far it is when that takes long.
+// collect returns the locks whose names match, in no order. If it returns an error, some are
+// missing. It reports its progress if it takes long.
 func collect(ctx context.Context, a *app.App, client *redlatch.Client, pattern string) ([]redlatch.LockInfo, error) {
 	var keys, names atomic.Int64
 	defer progress(func() {

@@ -52,14 +52,14 @@ func newReleaseCommand(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// releasing is what the flags say.
+// releasing has the flags of release.
 type releasing struct {
 	force, all bool
 	owners     []string
 	reason     string
 	pattern    string
 	before     string
-	until      time.Time // what before says; zero for now
+	until      time.Time // before, parsed; zero if there is none
 }
 
 // check refuses flags that make no sense.
@@ -81,10 +81,10 @@ func (r *releasing) means(h redlatch.Holder) bool {
 	return early && (len(r.owners) == 0 || slices.Contains(r.owners, h.Owner))
 }
 
-// Fresh is the age up to which a holder may have come after the operator looked. Tests change it.
+// Fresh is the age below which a holder may have come after the operator looked. Tests change it.
 var Fresh = 5 * time.Second
 
-// place is a holder of a lock that was looked at.
+// place is a holder of an inspected lock.
 type place struct {
 	redlatch.LockInfo
 	holder redlatch.Holder
@@ -92,8 +92,8 @@ type place struct {
 
 func (p place) String() string { return fleet.HolderLine(p.Kind, p.holder, p.At) }
 
-// places returns those of the holders of a lock that are wanted, without slots at rest, which
-// nothing opens before their time, and without the window of a run that goes on, which opens with it.
+// places returns the wanted holders of a lock. It leaves out slots at rest, which nothing opens
+// early, and the window of a job whose run is still going on, which opens with the run.
 func places(info redlatch.LockInfo, wanted func(redlatch.Holder) bool) (all []place) {
 	runs := slices.ContainsFunc(info.Holders, func(h redlatch.Holder) bool { return !h.Resting })
 	for _, h := range info.Holders {
@@ -105,7 +105,7 @@ func places(info redlatch.LockInfo, wanted func(redlatch.Holder) bool) (all []pl
 	return all
 }
 
-// errNothing is the error of a command that took the lock from no holder.
+// errNothing is the error if the lock was taken from no holder.
 var errNothing = errors.New("nothing was done")
 
 func release(ctx context.Context, a *app.App, client *redlatch.Client, name string, how releasing) error {
@@ -114,7 +114,7 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 		return err
 	}
 	if info.RedisType != "" { // the key is in use for something else
-		_, err := client.ForceRelease(ctx, name, redlatch.ForceOptions{}) // which refuses it
+		_, err := client.ForceRelease(ctx, name, redlatch.ForceOptions{}) // is refused
 		return err
 	}
 	if len(info.Holders) == 0 && info.Doubt != nil {
@@ -144,8 +144,8 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 	return err
 }
 
-// take takes locks from holders that were looked at, of one at least: one that comes after them in
-// this moment is not meant.
+// take takes locks from holders that were inspected, and fails if it took none. It spares a holder
+// that came after the inspection.
 func take(ctx context.Context, a *app.App, client *redlatch.Client, how releasing, all []place) error {
 	if err := confirm(a, how, all); err != nil {
 		return err
@@ -214,17 +214,17 @@ func (r releasing) propose(a *app.App, all []place) error {
 	return exit.Usagef(r.commands(a, all), "nothing was done%s (%d)", mayRun(all, ", and the work under them may still run"), len(all))
 }
 
-// commands returns the command lines that take locks from these holders. They hit no holder that
-// comes later, so that they can be repeated.
+// commands returns the command lines that take locks from these holders. They spare every holder
+// that comes later, so they can be repeated.
 func (r releasing) commands(a *app.App, all []place) string {
 	if r.pattern == "" {
 		return r.again(a, all)
 	}
 	var lines []string
-	var looked time.Time // the earliest moment at which a lock was looked at
+	var looked time.Time // the earliest time at which a lock was inspected
 	for _, p := range all {
 		switch {
-		case p.holder.Since.IsZero(): // --before would leave it out: it may have come after the look
+		case p.holder.Since.IsZero(): // --before would leave it out: it may have come later
 			lines = append(lines, r.again(a, []place{p}))
 		case looked.IsZero() || p.At.Before(looked):
 			looked = p.At
@@ -237,7 +237,7 @@ func (r releasing) commands(a *app.App, all []place) string {
 	return strings.Join(lines, ", ")
 }
 
-// mayRun returns the text, or "" if none of these holders is at work.
+// mayRun returns text, or "" if none of these holders is at work.
 func mayRun(all []place, text string) string {
 	if slices.ContainsFunc(all, func(p place) bool { return !p.holder.Resting && p.holder.Kept.IsZero() }) {
 		return text
@@ -245,7 +245,7 @@ func mayRun(all []place, text string) string {
 	return ""
 }
 
-// because adds the reason to arguments.
+// because appends the reason to the arguments.
 func (r releasing) because(args []string) []string {
 	if r.reason == "" {
 		return args
@@ -253,7 +253,7 @@ func (r releasing) because(args []string) []string {
 	return append(args, "--reason", r.reason)
 }
 
-// again returns the command line that takes one lock from these holders, and names each of them.
+// again returns the command line that takes one lock from these holders. It names each of them.
 func (r releasing) again(a *app.App, all []place) string {
 	args := []string{"release", "--force"}
 	for _, p := range all {
@@ -262,7 +262,7 @@ func (r releasing) again(a *app.App, all []place) string {
 	return "`" + a.AgainOn(all[0].Name, r.because(args)...) + "`"
 }
 
-// releaser is what the holder is told as the program that took its lock.
+// releaser returns the program name that the holder is told of when its lock is taken.
 func releaser() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return "redlatch release by " + u.Username
@@ -270,9 +270,9 @@ func releaser() string {
 	return "redlatch release"
 }
 
-// confirm asks before it takes a lock from a holder that the operator may not have meant: it came
-// only just now, perhaps after the same command had done what it should. Where no human is there to
-// answer, confirm refuses.
+// confirm asks before a lock is taken from a holder that the operator may not have meant: a holder
+// that came only just now, perhaps after an earlier run of the same command. If no human is there
+// to answer, confirm refuses.
 func confirm(a *app.App, how releasing, all []place) error {
 	i := slices.IndexFunc(all, func(p place) bool {
 		return !p.holder.Resting && (p.holder.Since.IsZero() || p.At.Sub(p.holder.Since) < Fresh)
@@ -290,7 +290,7 @@ func confirm(a *app.App, how releasing, all []place) error {
 	}
 	fmt.Fprintf(a.Stderr, "redlatch: %s; take %s? [y/N] ", what, those)
 	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
-	if err != nil { // the line has not ended
+	if err != nil { // the user did not end the line
 		fmt.Fprintln(a.Stderr)
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
@@ -299,7 +299,7 @@ func confirm(a *app.App, how releasing, all []place) error {
 	return exit.New(exit.Failed, errNothing, "")
 }
 
-// choose is whom to take the lock from. Of several it wants to be told which.
+// choose returns the holders to take the lock from. If there are several, the flags must say which.
 func (r releasing) choose(info redlatch.LockInfo) ([]place, error) {
 	all := places(info, r.means)
 	switch {

@@ -15,14 +15,14 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-// server is what one server says of itself. It is empty for a quorum, a cluster, or behind Sentinel, which
-// names masters.
+// server is what one server says about itself. It is empty for a quorum, a cluster, or a server
+// that Sentinel names, which is a master.
 type server struct {
 	replica bool
-	now     time.Time // by its clock; zero if it does not tell
+	now     time.Time // by its clock; zero if it does not say
 }
 
-// connect is [app.App.Connect] for a command that shows locks. It says so if they are those of a replica.
+// connect is [app.App.Connect] for a command that shows locks. It warns if the server is a replica.
 func connect(ctx context.Context, a *app.App, o redlatch.Options, use func(*redlatch.Client, server) error) error {
 	var to conn.Conn
 	o.WrapConn = func(c conn.Conn) conn.Conn {
@@ -37,13 +37,13 @@ func connect(ctx context.Context, a *app.App, o redlatch.Options, use func(*redl
 	})
 }
 
-// roleAndTime is a script that returns what a server says of its replication, and its time in seconds.
+// roleAndTime is a script that returns a server's INFO of its replication, and its time in seconds.
 var roleAndTime = conn.NewScript("role and time", "return {redis.call('INFO', 'replication'), redis.call('TIME')[1]}")
 
-// patience is for how long a server is asked about itself. One that does not tell is taken for a master.
+// patience bounds the wait for a server's answer about itself. Without one, it counts as a master.
 const patience = 3 * time.Second
 
-// meet asks a server about itself, and says so if it is a replica.
+// meet asks a server about itself, and warns if it is a replica.
 func meet(ctx context.Context, a *app.App, c conn.Conn) server {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -68,8 +68,8 @@ func meet(ctx context.Context, a *app.App, c conn.Conn) server {
 	return s
 }
 
-// warnOfVotes says so if too few nodes of a quorum vote for locks of a kind, or of any if it is "". It
-// returns which.
+// warnOfVotes warns if too few nodes of a quorum vote for locks of this kind, or of any kind if it
+// is "". It returns the kinds.
 func warnOfVotes(ctx context.Context, a *app.App, client *redlatch.Client, kind string) (mute []string) {
 	mute = slices.DeleteFunc(fleet.Mute(client.Nodes(ctx)), func(k string) bool { return kind != "" && k != kind })
 	if len(mute) > 0 {

@@ -24,7 +24,7 @@ import (
 	"github.com/redlatch/redlatch/redlatchweb"
 )
 
-// web is what the flags of `redlatch web` say.
+// web has the flags of `redlatch web`.
 type web struct {
 	redlatchweb.Options
 	listen, path, users string
@@ -116,12 +116,12 @@ func (w web) show(ctx context.Context, a *app.App, d dashboard, users map[string
 	return serve(ctx, server, listener)
 }
 
-// under returns the path of the dashboard, as a proxy passes it on.
+// under returns the path of the dashboard that a proxy leaves in its requests.
 func (w web) under() string { return "/" + strings.Trim(w.path, "/") }
 
-// newServer returns a server that no client can keep at work: it bounds the time of each request, also
-// of the body of one that the handler refuses before it reads that. The streams of the dashboard lift
-// the bounds for themselves.
+// newServer returns a server that no client can keep busy: it bounds the time of each request,
+// including the body of a request that the handler refuses unread. The dashboard's streams lift the
+// bounds for themselves.
 func newServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: 30 * time.Second,
@@ -130,8 +130,7 @@ func newServer(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// serve returns when ctx is done and the requests under way have been answered, or some seconds
-// later.
+// serve serves until ctx is done, and then waits a few seconds for the requests under way.
 func serve(ctx context.Context, server *http.Server, listener net.Listener) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -192,7 +191,7 @@ func readUsers(file string) (map[string]string, error) {
 		}
 		user, password, ok := strings.Cut(line, ":")
 		if !ok || user == "" || password == "" {
-			// Without the line, which may be a password.
+			// The error does not show the line, which may be a password.
 			return nil, exit.Usagef("each line is user:password",
 				"--users: line %d of %s is neither that nor a comment", n+1, file)
 		}
@@ -204,7 +203,7 @@ func readUsers(file string) (map[string]string, error) {
 	return users, nil
 }
 
-// findings is what `redlatch doctor` prints.
+// findings returns what `redlatch doctor` prints.
 func findings(ctx context.Context, a *app.App) ([]redlatchweb.Finding, error) {
 	var all []redlatchweb.Finding
 	err := doctor.Examine(ctx, told(a, 30*time.Second), func(f doctor.Finding) {
@@ -213,7 +212,7 @@ func findings(ctx context.Context, a *app.App) ([]redlatchweb.Finding, error) {
 	return all, err
 }
 
-// webLog is a log that talks as the program does.
+// webLog returns a log without the prefix of redlatchweb.
 func webLog(a *app.App) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
 		if attr.Key == slog.MessageKey {

@@ -79,7 +79,7 @@ type heldJSON struct {
 	Token int64  `json:"token"`
 }
 
-// LockJSON returns a name as JSON has it.
+// LockJSON returns a lock as `ls --json` and `inspect --json` print it.
 func LockJSON(info redlatch.LockInfo) any {
 	out := lockJSON{
 		Name: info.Name, Key: info.Key, Kind: info.Kind, RedisType: info.RedisType, Size: info.Size, Token: info.Token,
@@ -122,7 +122,7 @@ func newWaiterJSON(w redlatch.Waiter) waiterJSON {
 	return out
 }
 
-// instant is a time in ms of UTC; nil if it is unknown or absurd.
+// instant returns a time in UTC, cut to milliseconds, or nil if it is unknown or absurd.
 func instant(t time.Time) *time.Time {
 	// The note of another library's client may have a year that JSON cannot say.
 	if t = t.UTC(); t.IsZero() || t.Year() < 0 || t.Year() > 9999 {
@@ -174,7 +174,7 @@ type entryJSON struct {
 	Dropped     int               `json:"dropped,omitempty"`
 }
 
-// EntryJSON returns an entry of the journal as JSON has it.
+// EntryJSON returns an entry of the journal as `log --json` prints it.
 func EntryJSON(e redlatch.JournalEntry) any {
 	out := entryJSON{
 		Time: e.At.UTC().Truncate(time.Millisecond), What: string(e.Type), Name: e.Name, Kind: e.Kind, Owner: e.Owner, Token: e.Token,

@@ -52,7 +52,7 @@ func Table(out io.Writer, locks []*fleet.Lock) error {
 	return w.Flush()
 }
 
-// Page writes all about one lock. alone says that it is on one server, and not on a quorum.
+// Page writes all about one lock. alone says that it is on one server and not on a quorum.
 func Page(out io.Writer, info redlatch.LockInfo, alone bool) error {
 	l := fleet.NewLock(info, time.Time{})
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -77,7 +77,7 @@ func Page(out io.Writer, info redlatch.LockInfo, alone bool) error {
 	return w.Flush()
 }
 
-// DeadlockText returns a deadlock in lines.
+// DeadlockText returns a deadlock as several lines.
 func DeadlockText(d redlatch.Deadlock) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "deadlock of %d\n", len(d.Waiters))

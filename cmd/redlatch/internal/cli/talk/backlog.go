@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// backlog is a writer that never blocks, so that a reader of stderr that falls asleep costs lines
-// and not the lease. Each write is one line; what does not fit is dropped.
+// backlog is a writer that never blocks: a reader of stderr that stalls costs lines and not the
+// lease. Each write is one line. A line that does not fit is dropped.
 type backlog struct {
 	lines chan []byte
 	done  chan struct{}
@@ -35,7 +35,7 @@ func (b *backlog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// drain returns when all is written, or when patience is at its end. Later writes are dropped.
+// drain returns when all is written, or when patience has passed. Later writes are dropped.
 func (b *backlog) drain(patience time.Duration) {
 	timeout := time.After(patience)
 	select {

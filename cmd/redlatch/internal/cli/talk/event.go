@@ -6,7 +6,7 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// Event is one line that `redlatch run --json` writes to stderr, as its help has it. Fields that
+// Event is one line that `redlatch run --json` writes to stderr. Its help documents it. Fields that
 // do not apply are left out.
 type Event struct {
 	Time        time.Time `json:"time"`
@@ -30,7 +30,7 @@ type Event struct {
 	Hint        string    `json:"hint,omitempty"`
 }
 
-// LeaseEvent returns an event of the library.
+// LeaseEvent converts an event of the library.
 func LeaseEvent(e redlatch.Event) Event {
 	out := Event{
 		Event: string(e.Type), Name: e.Name, Owner: e.Owner, Token: e.Token,
@@ -43,7 +43,7 @@ func LeaseEvent(e redlatch.Event) Event {
 	return out
 }
 
-// Tell tells the user one thing: by an event if --json asks for events, else in words.
+// Tell tells the user one thing: as an event if --json asks for events, else in words.
 func (s *Streams) Tell(e Event, format string, args ...any) {
 	if s.Events {
 		s.Emit(e)

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// secrets matches the parts of a text that are passwords: what stands before the last @ of a URL, of
-// whatever scheme, and the parameter for Sentinel's own. Both may have quotes in them.
+// secrets matches the passwords in a text: what is before the last @ of a URL, whatever its scheme,
+// and the parameter for Sentinel's own password. Both may have quotes in them.
 var secrets = regexp.MustCompile(`(\b[A-Za-z][\w+.-]*://)\S*(@)|(\bsentinel_password=)[^&\s]*`)
 
 // Redacted returns text without passwords.
 func Redacted(text string) string {
 	return secrets.ReplaceAllStringFunc(text, func(part string) string {
 		_, user, _ := strings.Cut(part, "://")
-		if strings.EqualFold(strings.TrimPrefix(user, "["), "user:password@") { // a URL that says how one looks
+		if strings.EqualFold(strings.TrimPrefix(user, "["), "user:password@") { // a sample URL
 			return part
 		}
 		return secrets.ReplaceAllString(part, "${1}${3}...${2}")

@@ -18,16 +18,16 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-// Streams are those of one run of the program, and how it talks on them. The rules:
+// Streams has the streams of one run of the program, and writes to them. The rules:
 //
 //   - stdout is the answer to what was asked, and nothing else; stderr is talk.
 //   - Talk begins with "redlatch: ", is in lower case and has no full stop. A second line that
 //     begins with "redlatch: hint: " says what to do.
-//   - From the moment on that a command waits for a lock or holds it, talk begins with the time.
+//   - Once a command waits for a lock or holds it, talk begins with the time.
 //   - A name is printed in %q, a command to type in `backquotes`. What comes from Redis is quoted
-//     if a terminal could take it for a command. No password is printed, ever.
-//   - With --json an answer is one JSON object a line, as `redlatch help inspect` describes, and
-//     the talk of `redlatch run` is, too.
+//     if a terminal could take it for a command. No password is ever printed.
+//   - With --json an answer is one JSON object a line, as `redlatch help inspect` describes. So is
+//     the talk of `redlatch run`.
 type Streams struct {
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -40,10 +40,10 @@ type Streams struct {
 	dated  atomic.Bool // talk has the time
 }
 
-// Date has all talk from here on begin with the time: the command has begun to wait or to hold.
+// Date makes all later talk begin with the time: the command has begun to wait or to hold.
 func (s *Streams) Date() { s.dated.Store(true) }
 
-// InBackground has all talk from here on go through a backlog.
+// InBackground sends all later talk through a backlog.
 func (s *Streams) InBackground() { s.behind = newBacklog(s.Stderr) }
 
 // Flush returns when all talk is written, or after a second.
@@ -53,7 +53,7 @@ func (s *Streams) Flush() {
 	}
 }
 
-// err is where talk goes.
+// err returns the writer for talk.
 func (s *Streams) err() io.Writer {
 	if s.behind != nil {
 		return s.behind
@@ -117,8 +117,8 @@ func (s *Streams) AnswerAs(v any, text string) error {
 	return s.Answer("%s", text)
 }
 
-// jsonLine returns v as a line of JSON. In it, what cannot be seen, or what a terminal could take for a
-// command, is spelled out: outside of ASCII, text stands in strings alone.
+// jsonLine returns v as a line of JSON. Characters that are invisible, or that a terminal could
+// take for a command, are escaped. They can only be within strings, where JSON allows that.
 func jsonLine(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -143,13 +143,13 @@ func jsonLine(v any) ([]byte, error) {
 // adds.
 func Text(err error) string { return Words(fleet.ErrorText(err)) }
 
-// Words returns a text of the library without passwords, and in the words of this program.
+// Words returns a text of the library without passwords, and in this program's words.
 func Words(text string) string { return plain.Replace(Redacted(text)) }
 
-// Unconnected is Text for an error whose reader knows that it is about the connection.
+// Unconnected is Text for an error that the reader already knows to be about the connection.
 func Unconnected(err error) string { return strings.TrimPrefix(Text(err), "connect to Redis: ") }
 
-// plain has the words of this program for those of Go.
+// plain replaces the words of Go and of the library by those of this program.
 var plain = strings.NewReplacer(
 	"no answer from Redis: context deadline exceeded", "no answer from Redis in time", "context deadline exceeded", "no answer in time",
 	": redlatch: ", ": ", "TakenError.Describe or ", "",
@@ -161,5 +161,5 @@ var plain = strings.NewReplacer(
 	"Options.Interval", "--interval", "Options.Patterns", "--pattern", "Options.Hosts", "--host",
 )
 
-// InWords returns what is new in an error to a reader of the lines before it.
+// InWords returns what is new in an error to a user who has read the lines before it.
 func InWords(e *exit.Error) string { return cmp.Or(e.Left, Text(e.Err)) }

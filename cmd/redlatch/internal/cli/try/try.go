@@ -1,4 +1,4 @@
-// Package try implements the commands that need no locks of yours: demo and dev, with an embedded
+// Package try implements the commands that do not use your locks: demo and dev, with an embedded
 // server, and verify. A small build has none of them.
 package try
 
@@ -9,13 +9,13 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
 )
 
-// Commands returns them.
+// Commands returns these commands.
 func Commands(a *app.App) []*cobra.Command {
 	work := func(*cobra.Command, []string) error { return verify.Work(a.Stdin, a.Stdout) }
 	guard := func(*cobra.Command, []string) error { return verify.Guard(a.Stdin) }
 	return []*cobra.Command{
 		newDemoCommand(a), newDevCommand(a), newVerifyCommand(a),
-		// These two are not for people.
+		// These two are not for users.
 		app.Hidden(verify.WorkerArg, "Take turns with locks (started by `redlatch verify`)", work),
 		app.Hidden(verify.GuardArg, "Clean up after `redlatch verify` (started by it)", guard),
 	}

@@ -56,7 +56,7 @@ func newVerifyCommand(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// faultNames returns the faults, and those that want --disrupt.
+// faultNames returns the names of the faults: those that need no --disrupt, and those that do.
 func faultNames() (mild, rough []string) {
 	names := make(map[bool][]string)
 	for _, f := range verify.Faults() {
@@ -65,7 +65,7 @@ func faultNames() (mild, rough []string) {
 	return names[false], names[true]
 }
 
-// check refuses what makes no sense.
+// check refuses flags that make no sense.
 func (f verifyFlags) check(given []string) error {
 	o := f.o
 	switch {
@@ -127,7 +127,7 @@ func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
 	return verdict(a, report)
 }
 
-// verdict prints what a run came to, and returns how the program ends.
+// verdict prints the report of a run, and returns how the program ends.
 func verdict(a *app.App, r verify.Report) error {
 	switch err := a.AnswerAs(r, verify.Text(r)); {
 	case err != nil:
@@ -140,7 +140,7 @@ func verdict(a *app.App, r verify.Report) error {
 	return nil
 }
 
-// liveLine shows how a run goes: a line that changes in a terminal, else one every ten seconds.
+// liveLine shows the progress of a run: in a terminal as one line, else as a line per ten seconds.
 type liveLine struct {
 	out      io.Writer
 	terminal bool
@@ -148,7 +148,7 @@ type liveLine struct {
 	begun    bool
 }
 
-// tell shows one report. It is called by one goroutine.
+// tell shows one report. Only one goroutine calls it.
 func (l *liveLine) tell(p verify.Progress) {
 	if !l.terminal && p.Elapsed-l.last < 10*time.Second {
 		return
@@ -166,7 +166,7 @@ func (l *liveLine) tell(p verify.Progress) {
 	fmt.Fprintln(l.out, text)
 }
 
-// end leaves the line.
+// end ends the line in a terminal.
 func (l *liveLine) end() {
 	if l.terminal && l.begun {
 		fmt.Fprintln(l.out)
