@@ -17,11 +17,11 @@ import (
 // Client is how a process appears to Redis: it makes locks, keeps their leases extended and listens
 // for grants. It has one connection pool and a fixed number of goroutines, however many locks it
 // holds or waits for; in a cluster, one more for each name that it waits for. Make one client for
-// each Redis deployment, share it, and close it at the end. It is safe for concurrent use.
+// each Redis deployment, share it, and close it at the end. Safe for concurrent use.
 //
 // Methods such as [Client.Mutex], which make a lock with the client's options, send nothing. The
 // first call on the lock refuses a name, number or option that cannot be used. A lock is immutable,
-// costs nothing and is safe for concurrent use.
+// so it is safe for concurrent use.
 type Client struct {
 	engine  *engine.Engine
 	options Options
@@ -31,7 +31,7 @@ type Client struct {
 	closeErr error         // of end
 }
 
-// ID returns the client's id in Redis, which is part of the [Holder].Owner of its leases.
+// ID returns the client's id in Redis, part of [Holder].Owner of its leases.
 func (c *Client) ID() string { return c.engine.ID }
 
 // Close ends the client. Waiters get [ErrClosed] and leave the line. Leases that are still held are

@@ -19,7 +19,7 @@ import (
 // [RWMutex.RLock] may read beside the lease of that [Lease.Owner]. So a workflow that goes on in
 // another process takes its owner with it. Other kinds ignore it. Any program can name any owner:
 // choose one that no other program uses, such as the id of the workflow, of 1 to 256 bytes of valid
-// UTF-8 without control characters. A lock refuses any other text with [ErrInvalid].
+// UTF-8 without control characters. Any other text: [ErrInvalid].
 func WithOwner(ctx context.Context, owner string) context.Context {
 	return ownerContext{ctx, namedOwner(owner)}
 }
@@ -98,7 +98,7 @@ func labelsIn(ctx context.Context) map[string]string {
 // WithHeld returns a context that names leases of a parent process, under which a caller works and
 // which the parent keeps until this process ends. If an acquisition under the context waits,
 // [Waiter].Holds has them, at most 64, and [Client.Deadlocks] finds cycles through them. Lock
-// itself looks only at leases of its own client. `redlatch run` passes on what it holds this way.
+// itself looks only at leases of its own client. `redlatch run` passes on what it holds so.
 func WithHeld(ctx context.Context, held ...Held) context.Context {
 	before, _ := ctx.Value(elsewhereKey{}).([]Held)
 	return context.WithValue(ctx, elsewhereKey{}, slices.Concat(before, held))

@@ -37,7 +37,7 @@ const (
 	maxExpiry     = 366 * 24 * time.Hour
 )
 
-// CountDownLatch returns the latch of that name. It ignores the lease options of the client.
+// CountDownLatch returns the latch of that name. It ignores the client's lease options.
 func (c *Client) CountDownLatch(name string) *CountDownLatch {
 	return &CountDownLatch{named{newLatch(c, script.Countdown, name)}}
 }
@@ -92,7 +92,7 @@ func (d *CountDownLatch) CountDown(ctx context.Context) (left int64, err error) 
 
 // CountDownOnce is CountDown with an id, such as that of a worker or of a part of the work. Of all
 // calls with the same id, in any process, only one counts in a round. So it may be called again
-// after any error, and by a restarted worker. The id is at most 256 bytes of UTF-8 without control
+// after any error, and by a restarted worker. The id is at most 256 bytes of UTF-8, no control
 // characters.
 func (d *CountDownLatch) CountDownOnce(ctx context.Context, id string) (left int64, err error) {
 	if id == "" {
@@ -139,8 +139,7 @@ func (d *CountDownLatch) Delete(ctx context.Context) error {
 // the round that it waited for has ended and a later one has begun. It does not wait for a count to
 // be set: the error matches [ErrNotSet] if there is none, or if it is gone while Await waits. So
 // nil always means that the count was zero. Redis tells the waiters when the count is zero. If the
-// message is lost, or the count expires, each finds out at its next heartbeat (Options.Heartbeat,
-// 5s).
+// message is lost, or the count expires, each finds out at its next heartbeat (5s).
 //
 // Once it is in line, Await waits on while Redis does not answer or refuses writes;
 // [ErrUnreachable] says that the first request got no answer. The error matches [ErrClosed] if the

@@ -1,5 +1,5 @@
-// Package redlatch provides distributed locks on Redis: processes take turns, every acquisition
-// has a fencing token, and the work is stopped when its lock is lost.
+// Package redlatch provides distributed locks on Redis: processes take turns, every acquisition has
+// a fencing token, and work stops when its lock is lost.
 //
 // Open a client once and share it; lock a name around the work:
 //
@@ -28,7 +28,7 @@
 //   - [CountDownLatch]: waiting until n others are done.
 //
 // All of them except the last give a [Lease]. All but Job can wait, in the same kind of line.
-// [docs/choosing.md] compares them with each other and with the recipes that they replace.
+// [docs/choosing.md] compares them with each other and with the recipes they replace.
 //
 // # What a lease promises
 //
@@ -39,7 +39,7 @@
 // A watchdog extends every lease at a third of its TTL. While Redis does not answer, the lease is
 // in jeopardy. If its deadline passes, it is lost, its context is canceled, and [context.Cause]
 // returns the [*LostError]. LockOptions.MaxHold bounds work that hangs. [Lease.Wanted] tells long
-// work that another acquisition is waiting. [Lease.Detach] and [Client.Adopt] let a lease go on in
+// work that another acquisition is waiting. [Lease.Detach] and [Client.Adopt] pass a lease to
 // another process.
 //
 // # What only the token promises

@@ -54,8 +54,8 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 // resigns and returns as [Mutex.Do] does, even if f returned nil, or has lost another lock. If
 // leadership is lost while f runs, the context of f is done. Run waits until f has returned,
 // ignores its result, and campaigns again: after about 20ms, or up to a second if it lost several
-// terms in a row soon after they began. Run also returns when ctx is done, or an acquisition fails,
-// with that error.
+// terms in a row soon after they began. Run also returns when ctx is done, or if an acquisition
+// fails.
 func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
 	for short := 0; ; short++ {
 		term, err := e.Campaign(ctx, value)
@@ -87,7 +87,7 @@ type Leader struct {
 
 // Leader returns the current leader. The error matches [ErrNotHeld] if there is none, and otherwise
 // [ErrUnreachable], [ErrWrongKind] or [ErrInvalid]. The leader may have changed since; a resource
-// that must obey only the leader checks the term as a token.
+// that must obey only the leader checks the term.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	h, err := e.leading(ctx)
 	return h.leader(), err

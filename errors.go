@@ -29,8 +29,7 @@ var (
 	// same name, of a kind that cannot be entered again. Or it is that of a lease on another name,
 	// and each holder of the wanted lock waits, under the context of its own lease, directly or
 	// indirectly for the caller, as when goroutines of one client lock two names in opposite order.
-	// Without the context of the lease, Lock just waits. [Client.Deadlocks] finds cycles between
-	// processes.
+	// Without the context of the lease, Lock just waits. [Client.Deadlocks] finds those cycles.
 	ErrDeadlock = fault.ErrDeadlock
 
 	ErrNotHeld = fault.ErrNotHeld // the lease is no longer held: released, handed on with [Lease.Detach], or lost (then it is a [*LostError], too)
@@ -146,8 +145,7 @@ func (e *KindError) Unwrap() error { return ErrWrongKind }
 
 // TakenError says that a lock was not free, and names its holder, as far as that is known without
 // another request. Every error that matches [ErrTaken] is one, and matches [ErrExhausted] or
-// [ErrLineFull] if that is why. [TakenError.Describe] asks Redis which process it is, and since
-// when.
+// [ErrLineFull] if that is why. [TakenError.Describe] asks Redis which process it is.
 type TakenError struct {
 	Kind string // of the lock, such as "mutex"
 	Name string // of the lock
@@ -198,8 +196,8 @@ func (e *TakenError) Error() string {
 func (e *TakenError) Unwrap() error { return cmp.Or(e.reason, ErrTaken) }
 
 // Describe names the current holder of the lock in words: program, process, host, how long it has
-// held the lock, and labels. It asks as [Client.Inspect] does. Without an answer it returns what
-// Error does.
+// held the lock, and labels. It asks as [Client.Inspect] does. Without an answer it returns
+// Error().
 func (e *TakenError) Describe(ctx context.Context) string {
 	if e.client == nil {
 		return e.Error()

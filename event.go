@@ -18,8 +18,7 @@ import (
 // Every attempt, which EventAttempt begins, ends in exactly one of EventGranted and EventFailed.
 // Every lease, which EventGranted begins, ends in exactly one of EventReleased, EventLost and
 // EventDetached. All these events have the Event.ID of the attempt. So a gauge can count attempts
-// under way, and leases held by this process. [docs/guarantees.md] has every case. These are less
-// obvious:
+// under way, and leases held by this process. [docs/guarantees.md] has all. Less obvious:
 //
 //   - An acquisition that is refused before it begins has no event: the name or an option is
 //     invalid, the context is done, the client is closed, or the caller holds the mutex itself. Nor
@@ -101,7 +100,7 @@ type Event struct {
 }
 
 // LogValue returns the fields that are not zero, as a group. Durations are texts such as "1.5s",
-// rounded to a microsecond, and the error is its text, in every handler.
+// rounded to a microsecond, and the error is its text.
 func (e Event) LogValue() slog.Value {
 	fields := make([]slog.Attr, 0, 16)
 	text := func(key, value string) {
@@ -142,8 +141,7 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(fields...)
 }
 
-// Outcome says how an acquisition ended, in one word, for metrics and logs. The values do not
-// change.
+// Outcome says how an acquisition ended, in one word, for metrics and logs. Values never change.
 type Outcome string
 
 // The outcomes of an acquisition.
@@ -216,8 +214,8 @@ func stackText(callers []uintptr) string {
 }
 
 // JoinHooks returns a hook, for [Options.Hook], that calls each of these hooks in their order. It
-// leaves out those that are nil, and returns nil if all are. If a hook panics, the hooks after it
-// are called all the same, and then the last panic goes on.
+// leaves out those that are nil, and returns nil if all are. If a hook panics, the next ones are
+// still called, and then the last panic goes on.
 func JoinHooks(hooks ...func(context.Context, Event)) func(context.Context, Event) {
 	hooks = slices.DeleteFunc(slices.Clone(hooks), func(h hook) bool { return h == nil })
 	if len(hooks) == 0 {
@@ -239,7 +237,7 @@ func callAll(ctx context.Context, hooks []hook, e Event) {
 // acquisition (see [Outcome.Failed]), a lease in jeopardy, a release that Redis did not confirm, a
 // waiter that cannot reach Redis or can again, and a lease that outlives its context or that the
 // program dropped; at Debug all else. The logger's handler must not block. It is called with the
-// context of the acquisition, for handlers that add a trace's id.
+// context of the acquisition, for handlers that add trace ids.
 func LogHook(logger *slog.Logger) func(context.Context, Event) {
 	return func(ctx context.Context, e Event) {
 		level := logLevel(e)

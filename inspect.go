@@ -16,7 +16,7 @@ import (
 	"github.com/redlatch/redlatch/internal/record/presence"
 )
 
-// LockInfo is what Redis knows of one name at one moment. Fields that do not apply are zero.
+// LockInfo is what Redis knows of one name at one moment. Other fields are zero.
 type LockInfo struct {
 	Name      string        // without the prefix
 	Key       string        // in Redis
@@ -37,8 +37,7 @@ type LockInfo struct {
 }
 
 // Abandoned reports whether the lock has no holder, without a Doubt, and each of its waiters is
-// believed dead. The next acquisition forgets them. A countdown is never abandoned: it needs no
-// holder.
+// believed dead. The next acquisition forgets them. A countdown never is: it needs no holder.
 func (i LockInfo) Abandoned() bool {
 	living := func(w Waiter) bool { return !w.Dead }
 	return i.Kind != script.Countdown.Name && i.Doubt == nil && len(i.Holders) == 0 && len(i.Waiters) > 0 && !slices.ContainsFunc(i.Waiters, living)
@@ -121,7 +120,7 @@ type Held struct {
 
 // Inspect returns the holders of a name and its waiters, as one consistent picture. A name that is
 // not in use has neither. It changes nothing. The error matches [ErrUnreachable] or [ErrInvalid],
-// or is that of ctx or the server's own.
+// or is that of ctx or the server.
 func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	p, err := c.engine.Survey.Look(ctx, name)
 	if err != nil {
@@ -163,8 +162,8 @@ func (c *Client) List(ctx context.Context, o ListOptions) iter.Seq2[LockInfo, er
 }
 
 // Deadlock is a cycle of waiters: each waits for a lock that the next one holds, and the last one
-// for a lock that the first one holds. None of them gets its lock unless one gives up, loses its
-// lease, or has it taken by force.
+// for a lock that the first one holds. None of them gets its lock unless one gives up, or loses its
+// lease.
 type Deadlock struct {
 	Waiters []Blocked // two or more, or one that waits for itself
 }
@@ -203,8 +202,8 @@ func (p Process) describe(client string) string {
 // waiters that cannot go on: a free permit, a reader that does not wait, a foreign holder, a holder
 // believed dead, or a slot at rest breaks it. If a wait has a bound, the cycle ends with it. Within
 // one client Lock refuses most cycles at once: see [ErrDeadlock]. It costs the SCAN of
-// [Client.List], and a few scripts for each client with notes and each name in a cycle. Errors are
-// as for List.
+// [Client.List], and a few scripts for each client with notes and each name in a cycle. Errors: as
+// for List.
 func (c *Client) Deadlocks(ctx context.Context) ([]Deadlock, error) {
 	cycles, err := c.engine.Survey.Deadlocks(ctx)
 	var all []Deadlock

@@ -45,8 +45,8 @@ func (c *Client) Job(name string, o JobOptions) *Job {
 	return j
 }
 
-// With returns the same job with the options that are not zero in o. MaxWait has no effect, since a
-// Job never waits.
+// With returns the same job with the options that are not zero in o. MaxWait has no effect: a Job
+// never waits.
 func (j *Job) With(o LockOptions) *Job { return &Job{j.noun.with(o), j.options} }
 
 // Do runs f, unless another run is under way or the window of the last run is still closed. It

@@ -11,8 +11,7 @@ import (
 	"github.com/redlatch/redlatch/internal/record/journal"
 )
 
-// JournalType says what a [JournalEntry] reports. Programs may count by it: the values do not
-// change.
+// JournalType says what a [JournalEntry] reports. Programs may count by it: values never change.
 type JournalType string
 
 // What the journal reports, with the fields that are filled besides ID, At, Name, Kind, Client and

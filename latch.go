@@ -21,8 +21,8 @@ import (
 	"github.com/redlatch/redlatch/internal/record/notes"
 )
 
-// latch is what every kind of lock is made of: a name, a kind, and how long to hold and to wait. It
-// does not change.
+// latch is what every kind of lock is made of: a name, a kind, and how long to hold and to wait.
+// Immutable.
 type latch struct {
 	lock.Lock
 	client  *Client

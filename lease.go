@@ -62,12 +62,11 @@ func (l *Lease) Token() int64 {
 // Held reports whether the lease is held now. If not, Context is done already.
 func (l *Lease) Held() bool { return l.core.Held() }
 
-// Remaining returns how long the lease is sure to last without another extend. It returns 0 if the
-// lease is not held.
+// Remaining returns how long the lease is sure to last without another extend; 0 if it is not held.
 func (l *Lease) Remaining() time.Duration { return l.core.Remaining() }
 
-// Deadline returns the time at which the lease ends without another extend. It stays the same once
-// the lease has ended.
+// Deadline returns the time at which the lease ends without another extend. It stays after the
+// lease has ended.
 func (l *Lease) Deadline() time.Time { return l.core.Deadline() }
 
 // Err returns nil while the lease is held, and an error that matches [ErrNotHeld] once it is not.

@@ -79,7 +79,7 @@ func (m *MultiMutex) Names() []string { return slices.Clone(m.names) }
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, true) }
 
 // TryLock acquires all the mutexes if each is free and no waiter is in line for any. It never
-// waits: otherwise the error matches [ErrTaken], and nothing is held. Everything else is as in
+// waits: otherwise the error matches [ErrTaken], and nothing is held. All else is as in
 // [MultiMutex.Lock].
 func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, false) }
 

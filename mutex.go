@@ -26,8 +26,7 @@ func (m *Mutex) With(o LockOptions) *Mutex { return &Mutex{m.noun.with(o)} }
 // ctx is also the parent of the lease's context. When ctx is done, a wait ends, and so does the
 // context of a lease, which stops the work. The lease itself goes on: the caller must release it.
 // Until then it is extended for as long as the process lives, even if its context is done or the
-// program has dropped it; [Client.Leases], [EventOutlived] and Options.TraceLeases find such
-// leases.
+// program has dropped it; [Client.Leases], [EventOutlived] and Options.TraceLeases find these.
 //
 // If there is an error, there is no lease and nothing stays behind: the client gives up its place
 // in line, and gives back a grant that arrives too late, in the background. The error matches

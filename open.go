@@ -26,7 +26,7 @@ import (
 // PEM files ca, cert and key, and server_name; with Sentinel, sentinel_username and
 // sentinel_password. The error matches [ErrInvalid] if the URL or an option makes no sense, and
 // [ErrUnreachable] if the server cannot be reached, even before the deadline of ctx. If the server
-// refused the user or the password, it is the server's own error. No error shows the password.
+// refused the user or the password, it is the server's own error. Errors hide the password.
 func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -105,8 +105,7 @@ const (
 // majority, or attempts are tied. TryLock retries a tie for Options.RequestTimeout. ErrUnreachable
 // says that no majority voted, even if every node that did vote refused: no client can then tell a
 // holder from an attempt that is about to fail. A wait that runs out of time returns the error of
-// its context and that of the last complete round. The text of each error says how every node
-// stood, and why.
+// its context and that of the last complete round. Each error says how every node stood, and why.
 //
 // A node that was restarted, or whose data was deleted, votes again once it has rested for the
 // longest TTL ever used for that kind of lock (plus the quarantine of a slot, or the window of a

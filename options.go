@@ -66,8 +66,8 @@ type Options struct {
 	//     grants from all waiters.
 	//
 	// A hook that panics leaves no lock behind: if it panics at a grant, the lock is given back. On
-	// a goroutine of the client the panic ends the process. [JoinHooks] combines several hooks into
-	// one. Default none.
+	// a goroutine of the client the panic ends the process. [JoinHooks] combines several hooks.
+	// Default none.
 	Hook func(context.Context, Event)
 
 	// TraceLeases finds leases that no code releases: the hook is told [EventForgotten] when the
@@ -78,8 +78,8 @@ type Options struct {
 
 	// WrapConn returns the connection to use instead of one that [Open] or [OpenQuorum] made, such
 	// as one of [conn.Observe], which measures requests. It must pass on what else the connection
-	// can do: see [conn.Replicated] and [conn.Sharded]. [New] and [NewQuorum] do not call it.
-	// Default none.
+	// can do: see [conn.Replicated] and [conn.Sharded]. New and NewQuorum do not call it. Default
+	// none.
 	WrapConn func(conn.Conn) conn.Conn
 
 	Program string            // the name of this process for `redlatch inspect`; default the base name of os.Args[0]

@@ -9,8 +9,7 @@ import (
 
 // ReentrantMutex is a lock that its owner can enter again. A call under the context of a lease on
 // the mutex acts for the owner of that lease. A call under [WithOwner] acts for that owner. Any
-// other call acts for a new owner. Make it with [Client.ReentrantMutex]; it is safe for concurrent
-// use.
+// other call acts for a new owner. Make it with [Client.ReentrantMutex]; safe for concurrent use.
 //
 // Each entry is a lease of its own. The lock is free when all entries have ended, in any order. All
 // entries of an owner have the same fencing token, and do not exclude each other: goroutines that

@@ -34,8 +34,7 @@ func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) {
 }
 
 // TryLock acquires the mutex for writing if it is free and no waiter is in line. It never waits:
-// otherwise the error matches [ErrTaken]. It matches [ErrDeadlock] where that of [RWMutex.Lock]
-// does.
+// otherwise the error matches [ErrTaken]. It matches [ErrDeadlock] as in [RWMutex.Lock].
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, "w", false)
 }

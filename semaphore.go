@@ -32,8 +32,8 @@ func (c *Client) Semaphore(name string, n int64) *Semaphore {
 func (s *Semaphore) With(o LockOptions) *Semaphore { return &Semaphore{s.noun.with(o)} }
 
 // Acquire takes k permits, all at once. It waits in line, returns and fails as [Mutex.Lock] does.
-// The error of a wait that was cut short also matches [ErrExhausted]. A k below 1, or above the
-// number of permits, is refused with [ErrInvalid].
+// The error of a wait that was cut short also matches [ErrExhausted]. A k that is too small or too
+// large: [ErrInvalid].
 func (s *Semaphore) Acquire(ctx context.Context, k int64) (*Lease, error) {
 	return s.acquire(ctx, k, true)
 }

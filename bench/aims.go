@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// aim is what a figure of redlatch is to reach, in some scenes.
+// aim is what a figure of redlatch must reach, in some scenes.
 type aim struct {
 	groups   []string
 	from, to int    // the sizes of the scenes; all if to is 0

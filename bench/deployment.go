@@ -30,7 +30,7 @@ type deployment struct {
 	dir     string
 }
 
-// deploy starts n redis-servers, of which a cluster is made if the kind says so.
+// deploy starts n redis-servers, and makes a cluster of them if the kind says so.
 func deploy(kind string, n int) (d *deployment, err error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *deployment) stop() {
 	_ = os.RemoveAll(d.dir)
 }
 
-// clear removes all data, and waits until the connections of the system before are closed.
+// clear removes all data, and waits until the connections of the previous system are closed.
 func (d *deployment) clear() {
 	for _, s := range d.servers {
 		s.Do("FLUSHALL")

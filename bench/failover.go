@@ -15,10 +15,10 @@ import (
 // failover is a workload of waiting for a lock whose holder, another process, is killed.
 type failover struct{ ttl time.Duration }
 
-// failoverName is the lock's.
+// failoverName is the name of the lock.
 const failoverName = "failover"
 
-// hold is the whole of the process that is killed: it locks, says so and waits.
+// hold is all that the killed process does: it locks, says so and waits.
 func hold() error {
 	var o order
 	if _, err := ordered(&o); err != nil {
@@ -81,7 +81,7 @@ func (w failover) run(d *deployment, sys system) (sample, error) {
 	}, nil
 }
 
-// remaining is how long the lock's key still lives: of those that a library has, the one that lives
+// remaining returns how much longer the lock's key lives: of a library's keys, the one that lives
 // longest within the TTL.
 func remaining(server *redistest.Server, ttl time.Duration) (left time.Duration) {
 	for key := range strings.Lines(server.Do("KEYS", "*"+failoverName+"*")) {

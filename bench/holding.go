@@ -17,7 +17,7 @@ type holding struct {
 	waiters int           // clients
 }
 
-// idleTTL is longer than any run, so that what extends is not counted.
+// idleTTL is longer than any run, so that extends are not counted.
 const idleTTL = 2 * time.Minute
 
 // openers is how many goroutines acquire and release the locks.
@@ -34,8 +34,8 @@ func (w holding) run(d *deployment, sys system) (sample, error) {
 		return nil, err
 	}
 
-	// Names of its own: an attempt that another library called off may still be on its way, and would
-	// leave one of these taken until its TTL has passed.
+	// The run has its own names: an attempt that another library called off may still be on its
+	// way, and would leave one of these taken until its TTL has passed.
 	locks, names := make([]held, w.locks), make([]string, w.locks)
 	for i := range names {
 		names[i] = fmt.Sprintf("held %s %d", sys.name, i)
@@ -52,7 +52,7 @@ func (w holding) run(d *deployment, sys system) (sample, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var all sync.WaitGroup
-	ended := make(chan error, w.waiters*w.locks) // of waits that ended before their time
+	ended := make(chan error, w.waiters*w.locks) // of waits that ended too early
 	connections := d.connections()
 	if w.waiters > 0 {
 		before := memory()
@@ -97,7 +97,7 @@ func (w holding) run(d *deployment, sys system) (sample, error) {
 	return s, nil
 }
 
-// memory is the heap and the stacks in use, in bytes.
+// memory returns the heap and the stacks in use, in bytes.
 func memory() float64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -19,7 +19,7 @@ type locking struct {
 	delay   time.Duration // of a network between clients and server
 }
 
-// run puts a system to the workload for so long, after a fifth of that to get going.
+// run puts a system to the workload for span, after a fifth of that to get going.
 func (w locking) run(d *deployment, sys system, span time.Duration) (sample, error) {
 	d.clear()
 	s, to, pings := make(sample), d.target, 500
@@ -91,7 +91,7 @@ func (w locking) run(d *deployment, sys system, span time.Duration) (sample, err
 	return s, nil
 }
 
-// course is how the lock passes from one to the next. But for what is atomic, only the holder touches it.
+// course is how the lock passes from holder to holder. Only the holder touches what is not atomic.
 type course struct {
 	locking
 	measured atomic.Bool
@@ -117,7 +117,7 @@ func (k *worker) work(ctx context.Context, l locker, name string, id int, c *cou
 			if ctx.Err() == nil && !errors.Is(err, context.Canceled) { // a library may see the end of the run first
 				k.err = fmt.Errorf("lock %q: %w", name, err)
 			}
-			// A wait that is not over counts with what it took, or those that starve would not count.
+			// An unfinished wait counts with its time so far, or starving waiters would not count.
 			if so := time.Duration(c.ended.Load()) - start.Sub(begun); c.names > 0 && so > 0 {
 				k.times = append(k.times, so)
 			}

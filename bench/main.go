@@ -1,7 +1,7 @@
 // Command bench measures redlatch beside other lock libraries, on redis-servers of its own, in one
 // run: absolute times differ from machine to machine and from hour to hour, ratios within a run do
-// not. It fails if something did not run, or if redlatch sent more commands, started more goroutines
-// or kept fewer leases than it should, and never for a time.
+// not. It fails if something did not run, or if redlatch sent more commands, started more
+// goroutines or kept fewer leases than it should, and never because of a time.
 //
 // The workload of users comes first: several processes, thousands of names, work, and waits that are
 // called off. -parts chooses parts, each of which has its date and commit in the results.
@@ -111,7 +111,7 @@ func choose(names string) (chosen []part, err error) {
 	return chosen, nil
 }
 
-// measure runs what is wanted of a part, on servers of its own.
+// measure runs what is wanted of a part, on its own servers.
 func (p part) measure(f form, wanted *regexp.Regexp) (*measured, error) {
 	start := time.Now()
 	f.rounds = min(f.rounds, p.rounds)

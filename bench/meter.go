@@ -28,8 +28,8 @@ type meter struct {
 // spent is what was spent, by the names of the gauges.
 type spent map[string]reading
 
-// reading is a figure, and how many cycles there were when it was read. To ask five busy servers takes
-// a while, in which workers come around.
+// reading is a figure, and how many cycles there were when it was read. Asking five busy servers
+// takes a while, in which workers complete cycles.
 type reading struct{ value, cycles float64 }
 
 // gauge reads a figure that only grows.
@@ -120,8 +120,8 @@ func processCPU() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// quantile returns one of times, divided by 1000: of nanoseconds in microseconds, of microseconds in
-// milliseconds.
+// quantile returns a quantile of times, divided by 1000: of nanoseconds in microseconds, of
+// microseconds in milliseconds.
 func quantile[T ~int32 | ~int64](times []T, q float64) float64 {
 	if len(times) == 0 {
 		return 0
@@ -130,7 +130,7 @@ func quantile[T ~int32 | ~int64](times []T, q float64) float64 {
 	return float64(times[min(int(q*float64(len(times))), len(times)-1)]) / 1000
 }
 
-// ping returns the median round trip of n times PING, on a connection that does nothing else.
+// ping returns the median round trip of n PINGs, on a connection that does nothing else.
 func ping(addr string, n int) float64 {
 	client, err := rueidisClient(target{oneServer, []string{addr}})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // axes. file.svg is for light pages, file-dark.svg for dark ones.
 type lines struct{ Title, file, group, key, XName, YName string }
 
-// plotted is all plots. The scenes of a group tell what stands at the x axis.
+// plotted is all plots. The scenes of a group give the values on the x axis.
 var plotted = []lines{
 	{"Uncontended: cycles per second", "uncontended", "Uncontended", "cycles", "goroutines", "cycles/s"},
 	{"Uncontended, with GOMAXPROCS 1: cycles per second", "uncontended-one", "Uncontended, GOMAXPROCS 1", "cycles", "goroutines", "cycles/s"},
@@ -81,7 +81,7 @@ type series struct {
 
 type point struct{ X, Y float64 }
 
-// Where the plot is in its picture. The names of the lines stand at its right.
+// Where the plot is in its picture. The names of the lines are at its right.
 const (
 	left, right = 60.0, 475.0
 	top, bottom = 40.0, 256.0

@@ -58,7 +58,7 @@ func (p *process) kill() {
 	_ = p.Wait()
 }
 
-// ordered reads the order of this process, and returns what it is told later.
+// ordered reads the order of this process, and returns a decoder for what it is told later.
 func ordered(order any) (in *json.Decoder, err error) {
 	in = json.NewDecoder(os.Stdin)
 	return in, in.Decode(order)
@@ -67,9 +67,9 @@ func ordered(order any) (in *json.Decoder, err error) {
 // answer tells the process that started this one that it is ready.
 func answer(text string) error { return json.NewEncoder(os.Stdout).Encode(text) }
 
-// delay is the whole of a process between clients and a server that delays all that passes through
-// it, so that a round trip takes longer. What is sent after another thing does not wait for its
-// answer: it is a network that is far, not one that is slow. It ends when its standard input does.
+// delay is all that a process between clients and a server does: it delays all that passes through
+// it, so that a round trip takes longer. A request does not wait for the answer to the one before:
+// this is a distant network, not a slow one. It ends when its standard input does.
 func delay() error {
 	var o order
 	if _, err := ordered(&o); err != nil {
@@ -139,7 +139,7 @@ func deliver(under <-chan parcel) {
 }
 
 // sleepUntil sleeps until then, by the system's clock: Go's timers are late by up to a millisecond
-// where a process has nothing else to do.
+// if a process has nothing else to do.
 func sleepUntil(then time.Time) {
 	for {
 		d := time.Until(then)

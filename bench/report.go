@@ -96,12 +96,12 @@ func cpuModel() string {
 }
 
 // roundsOfOthers is how often another library is put to a round that it does not get through. On a
-// busy machine a waiter of some of them sleeps for ever beside a lock that is free. redlatch has to
-// get through at once.
+// busy machine, a waiter of some libraries sleeps forever although the lock is free. redlatch has
+// to get through at once.
 const roundsOfOthers = 3
 
-// round puts a system to the scene, and again if another library did not get through. It tells each
-// failure.
+// round puts a system to the scene, and again if another library did not get through. It logs the
+// failures of others.
 func (s scene) round(d *deployment, sys system) (one sample, err error) {
 	for range roundsOfOthers {
 		one, err = s.run(d, sys)
@@ -165,7 +165,7 @@ func spreads(samples []sample) map[string]spread {
 	return figures
 }
 
-// failed is what did not work: a count that is too high, or a system that could not be run.
+// failed returns what did not work: a count that is too high, or a system that could not be run.
 func (r *report) failed() error {
 	var wrong []error
 	for _, m := range r.Parts {
@@ -214,7 +214,7 @@ func (r *report) write(file string) error {
 	return os.WriteFile(file, append(data, '\n'), 0o644)
 }
 
-// load reads it; a report without parts, if there is no such file.
+// load reads results.json. It returns a report without parts if there is no such file.
 func load(file string) (*report, error) {
 	r := new(report)
 	data, err := os.ReadFile(file)
@@ -227,7 +227,7 @@ func load(file string) (*report, error) {
 	return r, json.Unmarshal(data, r)
 }
 
-// put puts a part in the place of an earlier one of its name.
+// put adds a part, in place of an earlier one with its name.
 func (r *report) put(m *measured) {
 	r.Parts = append(slices.DeleteFunc(r.Parts, func(old *measured) bool { return old.Part == m.Part }), m)
 	slices.SortStableFunc(r.Parts, func(a, b *measured) int { return place(a.Part) - place(b.Part) })
@@ -238,7 +238,7 @@ func place(name string) int {
 	return slices.IndexFunc(parts, func(p part) bool { return p.name == name })
 }
 
-// of is the results of a scene.
+// of returns the results of a scene.
 func (r *report) of(group, scene string) []result {
 	var found []result
 	for _, m := range r.Parts {
@@ -251,8 +251,8 @@ func (r *report) of(group, scene string) []result {
 	return found
 }
 
-// document writes into a directory the plots, a file with the table of each part, what is aimed at,
-// and when and with what each part was measured. The page beside it is written by hand.
+// document writes the plots, a file with the table of each part, the aims, and when and with what
+// each part was measured, into a directory. The page beside it is written by hand.
 func (r *report) document(dir string, f form) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

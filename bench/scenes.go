@@ -12,11 +12,11 @@ type part struct {
 	name   string
 	kind   string // of the deployment
 	nodes  int
-	rounds int // at most: fewer where they differ little
+	rounds int // at most: fewer if they differ little
 	scenes func(f form) []scene
 }
 
-// form is how long and how often, and whether in short.
+// form says how long and how often to measure, and whether in short.
 type form struct {
 	quick  bool
 	rounds int
@@ -26,7 +26,7 @@ type form struct {
 // always is for parts that are measured in all rounds.
 const always = math.MaxInt
 
-// parts is all there is, in the order of the page.
+// parts has all parts, in the order of the page.
 var parts = []part{
 	{"users", oneServer, 1, always, userScenes},
 	{"few", oneServer, 1, always, fewScenes},
@@ -157,7 +157,7 @@ const (
 // heartbeat is redlatch's.
 const heartbeat = 5 * time.Second
 
-// single makes a scene of a workload of locking and unlocking.
+// single returns a scene of a workload of locking and unlocking.
 func single(f form, group, name string, columns []column, w locking, systems []system) scene {
 	s := scene{group: group, name: name, size: w.workers, columns: columns, rounds: f.rounds, systems: systems}
 	if w.names == 1 {
@@ -174,7 +174,7 @@ func single(f form, group, name string, columns []column, w locking, systems []s
 	return s
 }
 
-// apart makes scenes of so many goroutines, each with its own name.
+// apart returns scenes with these numbers of goroutines, each with its own name.
 func apart(f form, group string, columns []column, systems []system, goroutines ...int) (all []scene) {
 	for _, n := range goroutines {
 		w := locking{clients: 1, workers: n}
@@ -200,7 +200,7 @@ func (w users) scene(f form, group, name string, systems []system) scene {
 	}
 }
 
-// userScenes is the workload of users, without and with time to think, and by a clock.
+// userScenes returns the workload of users, without and with time to think, and by a clock.
 func userScenes(f form) (all []scene) {
 	clocked, busy := thinking, thinking
 	clocked.Think, clocked.Rate = 0, 2500
@@ -224,8 +224,8 @@ func userScenes(f form) (all []scene) {
 	return all
 }
 
-// fewScenes is few goroutines and many, each with its own name, with all cores and with one; and
-// over a network.
+// fewScenes returns scenes of few goroutines and of many, each with its own name, with all cores
+// and with one; and over a network.
 func fewScenes(f form) (all []scene) {
 	systems := named("floor rueidis", "redlatch", "redlatch go-redis", "redsync rueidis", "redsync go-redis", "bsm/redislock", "rueidislock")
 	f.span = pick(f.quick, f.span, f.span*3/10)
@@ -243,15 +243,15 @@ func fewScenes(f form) (all []scene) {
 	return all
 }
 
-// bareScenes is redlatch beside a program that sends the same scripts and does no more.
+// bareScenes returns scenes of redlatch beside a program that only sends the same scripts.
 func bareScenes(f form) []scene {
 	systems := named("redlatch", "redlatch's scripts, bare")
 	return apart(f, "Beside the bare scripts", uncontendedColumns, systems, pick(f.quick, []int{16}, []int{1, 4, 16, 64})...)
 }
 
-// lingerScenes is locks that a client keeps: names that one process takes again and again, one that
-// two processes take by turns, and the work of users in which nine of ten acquisitions come from the
-// process that had the name last.
+// lingerScenes returns scenes of locks that a client keeps: names that one process takes again and
+// again, one that two processes take in turns, and the work of users in which nine of ten
+// acquisitions come from the process that had the name last.
 func lingerScenes(f form) []scene {
 	systems := named("redlatch", "redlatch, linger", "redsync rueidis", "bsm/redislock", "rueidislock")
 	all := apart(f, "Kept by the client", uncontendedColumns, systems, pick(f.quick, []int{16}, []int{1, 16, 256})...)
@@ -270,10 +270,10 @@ var waiting = []string{
 	"redsync rueidis", "redsync go-redis, 5 ms", "bsm/redislock", "rueidislock",
 }
 
-// contendedScenes is one name that all want.
+// contendedScenes returns scenes of one name that all want.
 func contendedScenes(f form) (all []scene) {
 	fewer := named("redlatch", "redlatch, strict order", "redlatch go-redis", "redsync rueidis", "bsm/redislock", "rueidislock")
-	busy := f // where nothing is done under the lock there are many cycles in little time
+	busy := f // if nothing is done under the lock, there are many cycles in little time
 	busy.span = pick(f.quick, f.span, f.span*7/10)
 	crowds := pick(f.quick, nil, []int{2, 16, 128, 1024})
 	for _, c := range []struct {
@@ -303,7 +303,7 @@ func contendedScenes(f form) (all []scene) {
 	return all
 }
 
-// clusterScenes is what there is on one server as well, and many names that are waited for.
+// clusterScenes returns the scenes that one server has as well, and one of many names with waiters.
 func clusterScenes(f form) (all []scene) {
 	systems := named("floor rueidis", "redlatch", "redlatch go-redis", "redsync rueidis", "bsm/redislock", "rueidislock")
 	short, longer := f, f
@@ -333,7 +333,7 @@ func clusterScenes(f form) (all []scene) {
 	})
 }
 
-// quorumScenes is a majority of five masters that know nothing of each other.
+// quorumScenes returns scenes of a majority of five masters that know nothing of each other.
 func quorumScenes(f form) []scene {
 	all := apart(f, "Quorum of 5, uncontended", uncontendedColumns, named("redlatch", "redsync rueidis", "redsync go-redis"),
 		pick(f.quick, []int{16}, []int{1, 16, 64})...)
@@ -345,7 +345,7 @@ func quorumScenes(f form) []scene {
 	return append(all, s)
 }
 
-// holdingScenes is leases that are kept.
+// holdingScenes returns scenes of leases that are kept.
 func holdingScenes(f form) (all []scene) {
 	for _, n := range pick(f.quick, []int{1000}, []int{1000, 10_000, 100_000}) {
 		ttl := pick(f.quick, 3*time.Second, 6*time.Second)
@@ -364,7 +364,7 @@ func holdingScenes(f form) (all []scene) {
 	return all
 }
 
-// slotScenes is a pool of slots of which one is free.
+// slotScenes returns scenes of a pool of slots of which one is free.
 func slotScenes(f form) (all []scene) {
 	for _, n := range pick(f.quick, []int{3, 1000}, []int{3, 100, 10_000, 65_536}) {
 		w := slots{n, pick(f.quick, 10, 300)}
@@ -376,7 +376,7 @@ func slotScenes(f form) (all []scene) {
 	return all
 }
 
-// killedScenes is a holder that dies.
+// killedScenes returns scenes of a holder that dies.
 func killedScenes(f form) []scene {
 	w := failover{pick(f.quick, 500*time.Millisecond, 2*time.Second)}
 	return []scene{{

@@ -25,7 +25,7 @@ type slots struct {
 // scanning is what people do without a library.
 var scanning = system{name: "scan of SET NX"}
 
-// taking takes a slot: that of a number first, if it looks for one that is free by itself.
+// taking takes a slot. If it looks for a free one itself, it begins with the slot number first.
 type taking func(first int) (release func() error, err error)
 
 func (w slots) run(d *deployment, sys system) (sample, error) {
@@ -61,7 +61,7 @@ func (w slots) run(d *deployment, sys system) (sample, error) {
 	return sample{"p50": quantile(times, 0.5), "p99": quantile(times, 0.99)}, nil
 }
 
-// redlatch takes slots from a pool, each for an instance of its own.
+// redlatch takes slots from a pool, each for its own instance.
 func (w slots) redlatch(d *deployment) (taking, func(), error) {
 	client, err := openRedlatch(d.target, redlatch.Options{Lock: redlatch.LockOptions{TTL: slotTTL}})
 	var instances atomic.Int64

@@ -66,7 +66,7 @@ type system struct {
 	open opener
 }
 
-// lockTTL is that of the locks that are locked and unlocked.
+// lockTTL is the TTL of the locks that are locked and unlocked.
 const lockTTL = 10 * time.Second
 
 type opener func(to target, ttl time.Duration) (locker, error)
@@ -87,7 +87,7 @@ var systems = []system{
 	{name: "rueidislock", wire: []string{"evalsha"}, open: openRueidislock},
 }
 
-// scripts is what a library sends that does all in scripts or functions.
+// scripts has the commands of a library that does all in scripts or functions.
 var scripts = []string{"evalsha", "evalsha_ro", "fcall", "fcall_ro"}
 
 // named returns the systems with these names, in the order of [systems].
@@ -130,7 +130,7 @@ func openFloorRueidis(to target, ttl time.Duration) (locker, error) {
 	return locker{get, time.Millisecond, client.Close}, nil
 }
 
-// latches is redlatch. under closes what is under the client.
+// latches returns redlatch. under closes what is under the client.
 func latches(client *redlatch.Client, under func()) locker {
 	get := func(ctx context.Context, name string, wait bool) (held, error) {
 		lock := client.Mutex(name).TryLock
@@ -178,8 +178,8 @@ func openRedlatch(to target, o redlatch.Options) (*redlatch.Client, error) {
 	}
 }
 
-// openBare sends the scripts of an uncontended cycle of redlatch from a program without redlatch: what
-// the two rows differ by is what redlatch's client costs.
+// openBare sends the scripts of an uncontended cycle of redlatch from a program without redlatch:
+// the difference between the two rows is what redlatch's client costs.
 func openBare(to target, ttl time.Duration) (locker, error) {
 	client, err := rueidisClient(to)
 	if err != nil {
@@ -203,7 +203,7 @@ func openBare(to target, ttl time.Duration) (locker, error) {
 		owner := script.Owner(id, attempts.Add(1))
 		request := script.Request{Owner: owner, TTL: ttl, FenceTTL: fenceTTL}
 		token, err := send(ctx, script.Mutex.Acquire(set, request)).AsInt64()
-		if err != nil || token <= 0 { // a list tells an owner inside
+		if err != nil || token <= 0 { // a list names an owner inside
 			return held{}, errTaken
 		}
 		release := script.Mutex.Release(set, owner, "", true, fenceTTL)
@@ -221,7 +221,7 @@ func openRedlatchGoRedis(to target, ttl time.Duration) (locker, error) {
 	return latches(client, func() { under.Close() }), err
 }
 
-// often tries more often than by default, as users do for whom the default is too slow.
+// often tries more often than by default, as users do if the default is too slow for them.
 var often = redsync.WithRetryDelay(5 * time.Millisecond)
 
 // openSyncs opens redsync: with a pool for each master of a quorum, and one for a server or a cluster.
@@ -283,7 +283,7 @@ func overRueidis(to target) (redsyncredis.Pool, func(), error) {
 	return redsyncrueidis.NewPool(rueidiscompat.NewAdapter(client)), client.Close, nil
 }
 
-// openRedislock opens bsm/redislock, with the waiting of its README: a waiter tries so often.
+// openRedislock opens bsm/redislock, with the waiting of its README: a waiter tries that often.
 func openRedislock(every time.Duration) opener {
 	return func(to target, ttl time.Duration) (locker, error) {
 		client := goRedisClient(to)
@@ -303,8 +303,8 @@ func openRedislock(every time.Duration) opener {
 	}
 }
 
-// openRueidislock opens rueidislock on one server, with the settings that its README gives for a Redis
-// of today.
+// openRueidislock opens rueidislock on one server, with the settings that its README gives for a
+// current Redis.
 func openRueidislock(to target, ttl time.Duration) (locker, error) {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: to.Addrs}, KeyMajority: 1, NoLoopTracking: true, KeyValidity: ttl,
@@ -326,11 +326,11 @@ func openRueidislock(to target, ttl time.Duration) (locker, error) {
 	return locker{get: get, close: locks.Close}, nil
 }
 
-// patienceWithPeers is how long any step may take that a library can hang in.
+// patienceWithPeers is how long each step may take in which a library can hang.
 const patienceWithPeers = 45 * time.Second
 
-// within calls f, and returns an error if it has not returned in time: a library that never answers
-// does not hold up the others. It ends when its locker is closed, or never.
+// within calls f, and returns an error if f has not returned in time: a library that never answers
+// does not hold up the others. f ends when its locker is closed, or never.
 func within(limit time.Duration, what string, f func()) error {
 	done := make(chan struct{})
 	go func() {
@@ -345,7 +345,7 @@ func within(limit time.Duration, what string, f func()) error {
 	}
 }
 
-// each calls do for each number below n, on so many goroutines, of which each ends at its first error.
+// each calls do for each number below n, on that many goroutines. Each one ends at its first error.
 func each(n, goroutines int, what string, do func(i int) error) error {
 	errs := make([]error, goroutines)
 	var all sync.WaitGroup

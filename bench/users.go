@@ -28,14 +28,14 @@ type users struct {
 	Affinity  float64       // the share of choices that are among the names at home in the process; 0 if none are
 }
 
-// The shares of those that only try, and of those that give up after some patience.
+// The shares of users that only try, and of users that give up after some patience.
 const (
 	triers   = 0.10
 	quitters = 0.05
 	patience = 5 * time.Millisecond
 )
 
-// userOrder is the order of a process of users.
+// userOrder is the order for a process of users.
 type userOrder struct {
 	order
 	users
@@ -57,7 +57,7 @@ type account struct {
 //	errors   of the library
 //	client   CPU in microseconds
 
-// run puts a system to the workload for so long, after a fifth of that to get going.
+// run puts a system to the workload for span, after a fifth of that to get going.
 func (w users) run(d *deployment, sys system, span time.Duration) (sample, error) {
 	d.clear()
 	var all []*process
@@ -122,7 +122,7 @@ type client struct {
 	account account
 }
 
-// user is the whole of a process of users.
+// user is all that a process of users does.
 func user() error {
 	c := &client{account: account{Counts: make(sample)}}
 	in, err := ordered(&c.userOrder)
@@ -207,7 +207,7 @@ func (c *client) closed(ctx context.Context) {
 }
 
 // open starts a goroutine for each arrival, when the clock says so, and never waits for a lock. A
-// wait counts from the time by the clock: a process that stalls does not hide it.
+// wait counts from the time that the clock set, so a process that stalls does not hide it.
 func (c *client) open(ctx context.Context, all *sync.WaitGroup) {
 	mean := time.Duration(float64(time.Second) * float64(c.Processes) / c.Rate)
 	for at := time.Now(); ctx.Err() == nil; at = at.Add(around(mean)) {
@@ -216,7 +216,7 @@ func (c *client) open(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// once locks a name, or tries to, in the time from then on; works; and unlocks it.
+// once locks a name, or tries to, works, and unlocks it. A wait counts from then.
 func (c *client) once(ctx context.Context, then time.Time) {
 	name := c.name()
 	var h held
@@ -252,7 +252,7 @@ func (c *client) once(ctx context.Context, then time.Time) {
 	c.count(time.Now(), "cycles")
 }
 
-// tell changes the account, if what it is told of is in the time that is measured.
+// tell changes the account, if at is in the time that is measured.
 func (c *client) tell(at time.Time, change func(*account)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -4,28 +4,28 @@
 //	client, err := redlatch.New(redlatchgoredis.New(mine), redlatch.Options{})
 //
 // The client may also be for Sentinel (redis.NewFailoverClient) or for a cluster
-// (redis.NewClusterClient). It stays the program's own: redlatch shares its connection pool, which
-// each subscription takes one connection out of, and never closes it. The sharded subscriptions of one
-// node of a cluster are over one connection.
+// (redis.NewClusterClient). It stays the program's own: redlatch never closes it, and shares its
+// connection pool. Each subscription takes one connection from the pool; sharded subscriptions to
+// one node of a cluster share one.
 //
 // # Connections that die
 //
-// A connection that dies in silence, without a reset, since a NAT forgot it or its host lost its
-// power, is noticed when a request on it times out (ReadTimeout, 3 seconds by default). Until then it
-// is in use, and a resend takes another of the pool, or a new one. But if all of a pool died, each of them has to be found like that, and each costs a request.
-// So give the client a ReadTimeout of a third of redlatch's RequestTimeout, which is how long
-// redlatch waits for one request, and a small pool: what goes together needs few connections. A
-// subscription is found dead within 10 seconds.
+// A connection that dies silently, without a reset, since a NAT forgot it or its host lost power,
+// is noticed when a request on it times out (ReadTimeout, 3 seconds by default). Until then it is
+// in use, and a resend takes another from the pool, or a new one. But if all of a pool died, each
+// has to be found that way, and costs a request. So give the client a ReadTimeout of a third of
+// redlatch's RequestTimeout, which is how long redlatch waits for one request, and a small pool:
+// batched requests need few connections. A subscription is found dead within 10 seconds.
 //
-// When a node of a cluster fails, go-redis takes no notice for up to a minute
-// (ClusterOptions.ClusterStateReloadInterval). So redlatch has it look at the cluster anew when a
-// request got no answer, or one that says that the slot is not there, once a second at most.
+// When a node of a cluster fails, go-redis may not notice for up to a minute
+// (ClusterOptions.ClusterStateReloadInterval). So redlatch makes it look at the cluster again when
+// a request got no answer, or one that says that the slot is not there, at most once per second.
 //
 // # Timeouts and retries
 //
 // Unless Options.ContextTimeoutEnabled is set, go-redis does not look at a context while it waits
-// for a server. Calls of redlatch end with their context all the same; what they leave running ends
-// with the client's ReadTimeout, so do not turn that off.
+// for a server. Calls of redlatch still end with their context; what they leave running ends with
+// the client's ReadTimeout, so do not turn that off.
 //
 // go-redis retries nothing that redlatch sends, whatever Options.MaxRetries says: redlatch resends
 // by itself, and then knows of it.
@@ -103,7 +103,7 @@ func New(client redis.UniversalClient) *Conn {
 // forSentinel is what go-redis calls each client for Sentinel.
 const forSentinel = "FailoverClient"
 
-// failovers are the clients for Sentinel, by their options. One that is gone leaves its place.
+// failovers are the clients for Sentinel, by their options. A client that is gone frees its place.
 var failovers struct {
 	sync.Mutex
 	all []weak.Pointer[redis.Options]
@@ -117,7 +117,7 @@ func addrOf(o *redis.Options) string {
 	}
 	failovers.Lock()
 	defer failovers.Unlock()
-	i := slices.Index(failovers.all, weak.Make(o)) // one client twice in a quorum is refused all the same
+	i := slices.Index(failovers.all, weak.Make(o)) // one client twice in a quorum is still refused
 	if i < 0 {
 		i = slices.IndexFunc(failovers.all, func(p weak.Pointer[redis.Options]) bool { return p.Value() == nil })
 	}
@@ -163,16 +163,16 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(context.Co
 	return results
 }
 
-// lookEvery is how often a cluster is looked at for failures: failures come in crowds, and CLUSTER
-// SLOTS is not cheap.
+// lookEvery is the least time between two looks at a cluster after failures: these come in bursts,
+// and CLUSTER SLOTS is not cheap.
 const lookEvery = time.Second
 
 var began = time.Now()
 
-// reload has go-redis look at the cluster anew if one of these results says that what it knows may
-// be old. By itself it would go on to ask a master that died until a minute has passed: it takes
-// neither a connection that is refused nor one that is silent for news. Errors of nodes that do not
-// agree it changes; see unsettled.
+// reload makes go-redis look at the cluster again if one of these results says that what it knows
+// may be old. By itself, go-redis would go on asking a dead master for up to a minute: neither a
+// refused nor a silent connection makes it look. reload also changes the errors of nodes that do
+// not agree; see unsettled.
 func (c *Conn) reload(results []conn.Result) {
 	if c.cluster == nil || !slices.ContainsFunc(results, func(r conn.Result) bool { return astray(r.Err) }) {
 		return
@@ -187,9 +187,9 @@ func (c *Conn) reload(results []conn.Result) {
 	}
 }
 
-// unsettled returns err, or what is no answer if a node still named another one after all
-// redirects: they do not agree where the slot is. Nothing was done, and a resend may find that they
-// do.
+// unsettled returns err, or an error that means no answer if a node still named another one after
+// all redirects: the nodes do not agree where the slot is. Nothing was done, and they may agree by
+// the time of a resend.
 func unsettled(err error) error {
 	var sent *conn.ReplyError
 	if errors.As(err, &sent) && (sent.Code() == "MOVED" || sent.Code() == "ASK") {
@@ -255,12 +255,12 @@ func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait t
 	return results[0], acks
 }
 
-// maxRedirects is how often a call is sent to another node, where the last one named it. For a pipeline
-// to one node go-redis does not follow a slot that moves.
+// maxRedirects is how many times a call is sent to another node that the last one named. For a
+// pipeline to one node go-redis does not follow a slot that moves.
 const maxRedirects = 3
 
-// nodeOf returns the node that a call is for: WAIT names no key by which a cluster's client would find
-// the same.
+// nodeOf returns the node that a call is for: WAIT has no key by which a cluster's client would
+// find the same one.
 func (c *Conn) nodeOf(ctx context.Context, call *conn.Call) (redis.Cmdable, error) {
 	if c.cluster == nil || len(call.Keys) == 0 {
 		return c.client, nil
@@ -269,7 +269,7 @@ func (c *Conn) nodeOf(ctx context.Context, call *conn.Call) (redis.Cmdable, erro
 }
 
 // elsewhere returns the node of a cluster that another one named in refusing a call, since the key is
-// there; nil if it did not, or that node is not known. asking is as for [slots.Redirection].
+// there; nil if none was named, or it is not known. asking is as for [slots.Redirection].
 func (c *Conn) elsewhere(ctx context.Context, err error) (at redis.Cmdable, asking bool) {
 	var said *conn.ReplyError
 	if c.cluster == nil || !errors.As(err, &said) {
@@ -368,7 +368,7 @@ func (c *Conn) Scan(ctx context.Context, pattern string, each func(key string) e
 }
 
 // masters returns a client for each master. ForEachMaster could scan by itself, but it visits all
-// masters at once, and each is not made for that.
+// masters at the same time, and the function each is not made for that.
 func (c *Conn) masters(ctx context.Context) ([]redis.Cmdable, error) {
 	if c.cluster == nil {
 		return []redis.Cmdable{c.client}, nil

@@ -13,14 +13,14 @@ import (
 
 // once is a command that go-redis does not retry: redlatch resends by itself, and then knows of it.
 // If the first command of a pipeline to a cluster has to wait (TRYAGAIN), go-redis would retry the
-// others, too, which were done: a release that is done twice looks like a loss.
+// others, too, though they were done: a release that is done twice looks like a loss.
 type once struct{ *redis.Cmd }
 
 // NoRetry implements [redis.Cmder]. It holds for the whole pipeline of the command.
 func (once) NoRetry() bool { return true }
 
-// result is the outcome of a command that was processed, possibly in a pipeline, of which err is
-// the error.
+// result returns the outcome of a command that was processed, possibly in a pipeline. err is the
+// error of that.
 func result(ctx context.Context, command once, err error) conn.Result {
 	value, own := command.Result()
 	switch {
@@ -57,8 +57,8 @@ func reply(value any) (conn.Reply, error) {
 	}
 }
 
-// failure is what to return for an error of go-redis: the server's own as a [conn.ReplyError], that
-// of ctx only if ctx is done.
+// failure returns the error to report for one of go-redis: the server's own as a [conn.ReplyError],
+// and ctx's only if ctx is done.
 func failure(ctx context.Context, err error) error {
 	var sent redis.Error
 	switch {

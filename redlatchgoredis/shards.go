@@ -15,8 +15,8 @@ import (
 	"github.com/redlatch/redlatch/internal/driver/trunk"
 )
 
-// SubscribeSharded implements [conn.Sharded]. All channels of one node share a connection to it. A
-// channel that is subscribed to twice at a time has another one for the second.
+// SubscribeSharded implements [conn.Sharded]. All channels of one node share a connection to it. If
+// a channel is subscribed to twice at a time, the second subscription has another one.
 func (c *Conn) SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error {
 	err := c.subscribeSharded(ctx, channel, up, message)
 	if errors.Is(err, trunk.ErrBusy) {
@@ -45,7 +45,7 @@ func (c *Conn) masterFor(ctx context.Context, key string) (*redis.Client, error)
 	})
 }
 
-// masterOf returns the address by which go-redis knows the master of a channel, or "". It may differ
+// masterOf returns the address that go-redis has for the master of a channel, or "". It may differ
 // from what the cluster says: go-redis replaces hosts that it cannot reach.
 func (c *Conn) masterOf(channel string) string {
 	master, err := c.cluster.MasterForKey(context.Background(), channel)

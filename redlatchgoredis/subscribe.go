@@ -19,10 +19,10 @@ const checkEvery = 5 * time.Second
 
 var errSilent = errors.New("the server does not answer")
 
-// canceled is what a subscription reads under. Reading takes no notice of its context, but
-// go-redis answers a lost connection by dialing and subscribing anew, in silence and with a lock
-// held that Close needs. Under a canceled context that fails at once; over TLS, or with a Dialer of the
-// program that knows no context, when the dial ends.
+// canceled is the context with which a subscription reads. Reading ignores its context, but when a
+// connection is lost, go-redis dials and subscribes again, silently and while it holds a lock that
+// Close needs. With a canceled context that fails at once; over TLS, or with a Dialer of the
+// program that ignores contexts, it fails when the dial ends.
 var canceled = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -71,8 +71,8 @@ func (c *Conn) listen(ctx context.Context, s *subscription) error {
 	defer func() { go s.pubsub.Close() }()
 	ended := make(chan error, 1)
 	go func() { ended <- s.listen() }()
-	// It is tempting to check here. But while go-redis dials, which over TLS knows no context, a ping
-	// waits, and neither the end of the subscription nor that of ctx would be heard.
+	// It is tempting to check here. But while go-redis dials, which over TLS ignores its context, a
+	// ping waits, and neither the end of the subscription nor that of ctx would be heard.
 	checked := make(chan error, 1)
 	check := time.AfterFunc(checkEvery, func() { checked <- s.check() })
 	defer check.Stop()
@@ -87,7 +87,7 @@ func (c *Conn) listen(ctx context.Context, s *subscription) error {
 				return failure(ctx, err)
 			}
 			check.Reset(checkEvery)
-			if s.left != nil && s.left() { // it goes on to answer, and hears nothing any more
+			if s.left != nil && s.left() { // it still answers, but gets no messages any more
 				return trunk.ErrMoved
 			}
 		}
@@ -130,8 +130,8 @@ func (s *subscription) listen() error {
 	}
 }
 
-// check asks for a sign of life that the next check can find, having found one itself: the pong, or
-// before that the confirmation.
+// check returns an error if nothing came since the last check. Otherwise, it sends a ping, whose
+// pong the next check can find; the first check finds the confirmation.
 func (s *subscription) check() error {
 	if !s.heard.Swap(false) {
 		return errSilent

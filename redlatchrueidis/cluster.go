@@ -13,7 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/driver/slots"
 )
 
-// maxRedirects is how often a call or a subscription is tried at another node that the last one named.
+// maxRedirects is how many times a call or subscription is tried at a node that the last one named.
 const maxRedirects = 3
 
 // readSlots asks the nodes of the cluster, one after the other, which master has which slots. A node
@@ -29,8 +29,8 @@ func (c *Conn) readSlots(ctx context.Context) ([]slots.Range, error) {
 	return nil, err
 }
 
-// masters returns a client for each master that answers. The error is that of a node that does not say
-// what it is, if one of the masters is not among them: its keys are missing then.
+// masters returns a client for each master that answers. If a master is not among them, its keys
+// are missing, and the error is that of a node that does not say what it is.
 func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
 	if !c.target.Cluster {
 		return []rueidis.Client{c.client}, nil
@@ -68,8 +68,8 @@ func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
 	return masters, missing
 }
 
-// meetMasters has rueidis meet the masters that came to the cluster. By itself it looks for them only
-// when a request fails, or has to go elsewhere. The error is that of the first that is not met.
+// meetMasters makes rueidis meet masters that joined the cluster. By itself, rueidis looks for them
+// only if a request fails or is redirected. The error is that of the first that is not met.
 func (c *Conn) meetMasters(ctx context.Context) (ranges []slots.Range, missing error) {
 	ranges, missing = c.readSlots(ctx)
 	tried := make(map[string]bool)
@@ -86,7 +86,7 @@ func (c *Conn) meetMasters(ctx context.Context) (ranges []slots.Range, missing e
 	return ranges, missing
 }
 
-// askSlots asks one node, which has this address. A node that does not answer leaves time for others.
+// askSlots asks one node, at this address. A node that does not answer leaves time for others.
 func askSlots(ctx context.Context, node rueidis.Client, addr string) ([]slots.Range, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -131,5 +131,5 @@ func parseSlots(m rueidis.RedisMessage, from string) ([]slots.Range, error) {
 	return all, nil
 }
 
-// errNoNode is the end of a subscription to a channel whose node is not known yet.
+// errNoNode ends a subscription to a channel whose node is not known yet.
 var errNoNode = errors.New("the node of the channel is not known")

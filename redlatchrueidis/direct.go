@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// direct sends requests on the goroutine of their caller. Rueidis heeds a context there only while
-// it waits for a reply: not while it dials or another request dials, and not while its queue is full.
-// So a request goes direct only while the connection to its node is steady, and never dials; see
-// await for the other way.
+// direct sends requests on the goroutine of their caller. Rueidis respects a context there only
+// while it waits for a reply: not while it or another request dials, and not while its queue is
+// full. So a request goes direct only while the connection to its node is steady, and never dials;
+// see await for the other way.
 type direct struct {
 	server node  // the only one; those of a cluster are in nodes
 	most   int32 // requests under way; more might find the queue of a connection full
@@ -23,16 +23,16 @@ type direct struct {
 	lanesTo  func(*node) []*lane // of a cluster, until it is closed; else nil
 	underWay []*request
 	begun    uint64      // requests, ever
-	seen     uint64      // begun, when look looked last
+	seen     uint64      // begun, at the last look
 	timer    *time.Timer // calls look; nil before the first request
 	ticking  bool        // the timer is set
 }
 
-// lookEvery is how late a request may end after its context: contexts are asked so often while
-// requests are under way, since a timer for each would cost more than all else here.
+// lookEvery is how long after its context a request may end. Contexts are checked this often while
+// requests are under way, since a timer for each would cost more than everything else here.
 const lookEvery = 10 * time.Millisecond
 
-// request is the context of a request that goes direct. It is used again if it was never done.
+// request is the context of a request that goes direct. It is reused if it was never done.
 type request struct {
 	ctx    context.Context
 	over   chan struct{} // closed when ctx is done
@@ -42,9 +42,9 @@ type request struct {
 	lane   *lane         // that it has taken; nil if none
 }
 
-// Deadline implements [context.Context]. Rueidis reads on the goroutine of the caller only until a
-// deadline. On the shared connection that would close it for all. In a lane the deadline is later
-// than that of the caller, so that look finds the context done before.
+// Deadline implements [context.Context]. Rueidis reads on the caller's goroutine only if there is a
+// deadline, and until then. On the shared connection, that would close it for all. In a lane, the
+// deadline is later than the caller's, so that look finds the context done first.
 func (r *request) Deadline() (time.Time, bool) {
 	if r.lane == nil {
 		return time.Time{}, false
@@ -71,8 +71,8 @@ func (r *request) Value(key any) any {
 	return r.ctx.Value(key)
 }
 
-// begin returns the context for a request under ctx. The request has taken the lane, or with nil it
-// shares the connection. The caller ends it.
+// begin returns the context for a request under ctx. The request has taken the lane, or shares the
+// connection if that is nil. The caller ends it.
 func (d *direct) begin(ctx context.Context, taken *lane) *request {
 	r, _ := d.idle.Get().(*request)
 	if r == nil {
@@ -136,8 +136,8 @@ func (d *direct) copies() (all []request) {
 	return all
 }
 
-// finish has the request with this number end, unless it has ended by now. A request in a lane ends
-// with the connection that the lane has now.
+// finish ends the request with this number, unless it has ended by now. It ends a request in a lane
+// by closing the connection that the lane has now.
 func (d *direct) finish(number uint64) {
 	if socket := d.markDone(number); socket != nil {
 		hangUp(*socket) // which may take a while, so no lock is held
@@ -184,7 +184,7 @@ func (d *direct) node(addr string) *node {
 }
 
 // forget ends the lanes of nodes that are not among the masters any more, and forgets these nodes. A
-// node that left its cluster says that there are none.
+// node that left its cluster says that there are no masters.
 func (d *direct) forget(masters []string) {
 	if len(masters) == 0 {
 		return
@@ -218,8 +218,8 @@ func (d *direct) close() {
 	}
 }
 
-// ended notes that a connection to an address ended. Rueidis may have closed its client, too, and
-// have another for the address, or none.
+// ended notes that a connection to an address ended. Rueidis may have closed its client for the
+// address, too, and have another, or none.
 func (d *direct) ended(addr string) {
 	d.server.trouble()
 	d.mu.Lock()

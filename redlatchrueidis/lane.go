@@ -11,18 +11,18 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// lane is a connection that one request at a time has for itself, beside the one that requests
-// share. A request takes it that finds none on that connection. Rueidis writes and reads there on the
-// goroutine of the caller. On the connection that requests share, a goroutine that writes, a
-// goroutine that reads and the caller are woken in turn, which for few requests costs more than all
-// else.
+// lane is a connection that one request at a time has for itself, next to the one that requests
+// share. A request takes a lane if no other is on the shared connection. In a lane, rueidis writes
+// and reads on the goroutine of the caller. On the shared connection, a goroutine that writes, a
+// goroutine that reads and the caller are woken in turn, which for few requests costs more than
+// everything else.
 //
 // Rueidis does so for requests with a deadline, until two requests meet on the connection: the
 // caller's and a ping of rueidis after some idle seconds. From then on the lane is as slow as the
 // other connection, and no worse.
 //
-// Nothing but its deadline, or the end of the connection, ends a read on the goroutine of the
-// caller. So a request that is given up costs the lane, and another is dialed in the background.
+// Only its deadline, or the end of the connection, ends a read on the goroutine of the caller. So a
+// request that is given up costs the lane, and another is dialed in the background.
 //
 //	closed --- dialAfter requests ---> dialing --- answered ---> free <-- take, give --> taken
 //	   ^                                  |                        |                       |
@@ -36,7 +36,7 @@ type lane struct {
 	state  atomic.Int32
 	missed atomic.Int32             // requests that found the lane closed, since it was dialed last
 	socket atomic.Pointer[net.Conn] // the last that was dialed
-	mark   uint64                   // of server, before the lane was dialed; of the goroutine that dials or has taken the lane
+	mark   uint64                   // of server, before the lane was dialed; for the goroutine that dials or has taken it
 	client rueidis.Client           // likewise
 
 	mu     sync.Mutex // guards what is below, and the end of life
@@ -53,17 +53,17 @@ const (
 )
 
 // dialAfter is how many requests miss a lane before it is dialed. A program that takes one lock and
-// ends needs none.
+// ends needs no lane.
 const dialAfter = 16
 
-// A lane that cannot be had is dialed again after a pause, which doubles.
+// A lane that could not be dialed is dialed again after a pause, which doubles.
 const (
 	minPause = time.Second
 	maxPause = time.Minute
 )
 
-// maxLanes is how many lanes there are to one server. Three and more goroutines that send one request
-// after the other do as well over the connection that they share.
+// maxLanes is how many lanes there are to one server. Three or more goroutines that send one
+// request after another do just as well on the shared connection.
 const maxLanes = 2
 
 // newLanes returns n lanes to the server of these options; none if they may lead to several servers.
@@ -77,9 +77,9 @@ func newLanes(o rueidis.ClientOption, server *node, n int) (lanes []*lane) {
 	return lanes
 }
 
-// takeLane returns a lane that the caller has until it gives it back; nil if none is free. Then the
-// first lane that is not taken has missed a request: a lane is dialed for requests that find those
-// before it taken, and for no others.
+// takeLane returns a lane that the caller has until it gives it back; nil if none is free. In that
+// case, the first lane that is not taken misses a request: a lane is dialed only for requests that
+// find those before it taken.
 func takeLane(lanes []*lane) *lane {
 	for _, l := range lanes {
 		if l.take() {
@@ -131,8 +131,8 @@ func (l *lane) take() bool {
 	if l.mark == l.server.mark() {
 		return true
 	}
-	// The other connection ended, and rueidis reads here only for a request: it may have ended, too,
-	// or lead to a server that is the master no more.
+	// The shared connection ended. Rueidis reads here only for a request, so this one may have
+	// ended, too, or lead to a server that is no longer the master.
 	l.hangUp()
 	l.give(false)
 	return false
@@ -145,7 +145,7 @@ func (l *lane) miss() {
 	}
 }
 
-// give gives the lane back, which is open still or not.
+// give gives the lane back; open says whether it is still open.
 func (l *lane) give(open bool) {
 	if open {
 		l.state.Store(laneFree)
@@ -173,8 +173,8 @@ func (l *lane) dial() {
 	go l.redial() // ends with the handshake, or with life
 }
 
-// redial closes the client of before, if there is one, and makes another. Rueidis does not know of a
-// connection that was hung up, and would find out by the next request.
+// redial closes the last client, if there is one, and makes another. Rueidis does not know about a
+// connection that was hung up, and would find out only at the next request.
 func (l *lane) redial() {
 	if l.client != nil {
 		l.client.Close()

@@ -11,17 +11,17 @@ import (
 )
 
 // node is a server that requests go to: the only one, or a node of a cluster. It knows whether a
-// request may go direct, which waits for no connection: the connection answered a request, and none
-// has ended since.
+// request may go direct, without waiting for a connection: if a request was answered and no
+// connection has ended since.
 type node struct {
 	troubles atomic.Uint64 // connections that ended, and requests that got no answer
-	steadyAt atomic.Uint64 // troubles when a request began that was answered, plus 1
+	steadyAt atomic.Uint64 // troubles when some answered request began, plus 1
 	sharing  atomic.Int32  // calls of Eval that share a connection at this moment
 	lanes    []*lane       // none with Sentinel
 
-	// Of a node of a cluster. A client of the cluster sends a request to another node if the key is
-	// there by now, over a connection that may have to be made. So requests go direct over the client
-	// of the node itself. That is proved by one request first, which may wait for its connection.
+	// For a node of a cluster. The client of the cluster sends a request to another node if the key
+	// is there by now, over a connection that may have to be made. So requests go direct over the
+	// client of the node. One request first proves that client, and may wait for its connection.
 	addr    string
 	client  atomic.Pointer[rueidis.Client] // that was proved; nil before, and after its connection ended
 	proving atomic.Bool
@@ -52,7 +52,7 @@ func (n *node) trouble() {
 	}
 }
 
-// mark returns what proved wants of a request that begins now.
+// mark returns what to pass to proved for a request that begins now.
 func (n *node) mark() uint64 {
 	if n == nil {
 		return 0
@@ -68,7 +68,7 @@ func (n *node) proved(mark uint64) {
 	}
 }
 
-// claim reports whether the next request shall prove the client of the node. It goes on with prove.
+// claim reports whether the next request should prove the node's client. The caller calls prove.
 func (n *node) claim() bool {
 	if n == nil || n.addr == "" || n.steady() {
 		return false

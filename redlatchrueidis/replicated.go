@@ -46,12 +46,12 @@ func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait t
 	return results[0], acks
 }
 
-// replicated sends commands over one connection, of which the last two are a script and WAIT.
+// replicated sends commands, the last two of which are a script and WAIT, over one connection.
 func (c *Conn) replicated(
 	ctx context.Context, at rueidis.Client, commands []rueidis.Completed,
 ) (r conn.Result, acks int) {
 	replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		kept := c.lent.Add(1) <= maxLent // before the next line: else those that came together could keep one each
+		kept := c.lent.Add(1) <= maxLent // before the next line: else concurrent calls could keep one each
 		dedicated, free := at.Dedicate()
 		if !kept {
 			free = dedicated.Close
@@ -77,7 +77,7 @@ func (c *Conn) replicated(
 }
 
 // elsewhere returns the node of a cluster that another one named in refusing a call, since the key is
-// there; nil if it did not, or rueidis has not met that node. asking is as for [slots.Redirection].
+// there; nil if none was named, or rueidis has not met it. asking is as for [slots.Redirection].
 func (c *Conn) elsewhere(call *conn.Call, err error) (at rueidis.Client, asking bool) {
 	var said *conn.ReplyError
 	if !c.target.Cluster || !errors.As(err, &said) || len(call.Keys) == 0 {

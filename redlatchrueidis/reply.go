@@ -45,7 +45,7 @@ func result(ctx context.Context, r rueidis.RedisResult) conn.Result {
 	return conn.Result{Reply: value, Err: err}
 }
 
-// message is what the server sent, unless that is an error.
+// message returns what the server sent, unless that is an error.
 func message(ctx context.Context, r rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	m, err := r.ToMessage()
 	if err == nil || rueidis.IsRedisNil(err) {
@@ -59,8 +59,8 @@ func message(ctx context.Context, r rueidis.RedisResult) (rueidis.RedisMessage, 
 	return m, failure(ctx, err)
 }
 
-// failure is what to return for an error of rueidis: the server's own as a [conn.ReplyError], that
-// of ctx only if ctx is done.
+// failure returns the error to report for one of rueidis: the server's own as a [conn.ReplyError],
+// and ctx's only if ctx is done.
 func failure(ctx context.Context, err error) error {
 	var sent *rueidis.RedisError
 	if errors.As(err, &sent) {

@@ -47,10 +47,10 @@ type Conn struct {
 //
 // A connection that dies in silence, without a reset, is found broken after at most twice the
 // client's Dialer.KeepAlive plus its ConnWriteTimeout. With rueidis's defaults, 1 and 10 seconds,
-// that is soon enough for a subscription of a [conn.Conn]. But until then no request is answered,
-// though a new connection would be, and leases end whose TTL is not longer than 18 seconds:
-// requests share that connection. So give the client a ConnWriteTimeout of about redlatch's
-// RequestTimeout, and a KeepAlive of less. redlatch.Open, which has connections of its own, drops
+// that is soon enough for a subscription of a [conn.Conn]. But requests share that connection:
+// until then no request is answered, though it would be on a new connection, and leases with a TTL
+// of 18 seconds or less end. So give the client a ConnWriteTimeout of about redlatch's
+// RequestTimeout, and a shorter KeepAlive. redlatch.Open, which has connections of its own, drops
 // such a connection sooner.
 func New(client rueidis.Client, addr string) *Conn {
 	c := &Conn{client: client, target: conn.Target{Addr: addr, Pipelined: true}}
@@ -62,7 +62,7 @@ func New(client rueidis.Client, addr string) *Conn {
 	return c
 }
 
-// changed is called when it is known anew which nodes a cluster has.
+// changed is called after the map of the cluster was loaded.
 func (c *Conn) changed() {
 	c.trunks.Recheck(c.places.Node)
 	if c.direct != nil {
@@ -76,18 +76,18 @@ func (c *Conn) changed() {
 // Server-assisted caching and rueidis's own retries are turned off: redlatch caches nothing, and
 // resends by itself. Idle connections are checked every 3 seconds and given 6 to answer, unless
 // Dialer.KeepAlive and ConnWriteTimeout say otherwise. Rueidis itself would check every second,
-// which is needless traffic from a client that only waits. A server or proxy that does not know RESP3
-// is spoken to in RESP2.
+// which is needless traffic from a client that only waits. With a server or proxy that does not
+// know RESP3, Open uses RESP2.
 //
 // Requests share a connection. A request that finds no other there has another connection for itself,
-// which is made after 16 such requests. There are two of these, the second for requests that find the
-// first taken; in a cluster one to each node, and none with Sentinel. Such a connection ends with a
-// request that is given up, and is made again, once a second at most. Subscriptions have one more.
+// made after 16 such requests. There are two of these, the second for requests that find the first
+// taken; in a cluster, one to each node; with Sentinel, none. Such a connection is closed when its
+// request is given up, and made again at most once per second. Subscriptions have one more.
 //
-// When a request is given up, a shared connection that has been silent for a quarter of
-// ConnWriteTimeout, with something asked, is closed: the next request gets a new one. So are those to a
-// server that says that it is a replica (READONLY), since its name may lead to another one by now. At
-// one address this is done once in a ConnWriteTimeout at most.
+// When a request is given up, a shared connection that has left a request unanswered for a quarter
+// of ConnWriteTimeout is closed: the next request gets a new one. Connections to a server that says
+// that it is a replica (READONLY) are closed, too, since its name may lead to another server by
+// now. For one address, this happens at most once per ConnWriteTimeout.
 func Open(o rueidis.ClientOption) (*Conn, error) {
 	o.DisableCache = true
 	o.DisableRetry = true
@@ -97,8 +97,8 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 	if o.ConnWriteTimeout == 0 {
 		o.ConnWriteTimeout = 6 * time.Second
 	}
-	// Rueidis has none of these for sentinels. One that is mute would keep it from the others, and with
-	// them from the new master.
+	// Rueidis sets none of these for sentinels. A silent sentinel would keep it from the others,
+	// and so from the new master.
 	sentinel := &o.Sentinel.Dialer
 	sentinel.KeepAlive = cmp.Or(sentinel.KeepAlive, o.Dialer.KeepAlive)
 	sentinel.Timeout = cmp.Or(sentinel.Timeout, o.Dialer.Timeout, rueidis.DefaultDialTimeout)
@@ -112,8 +112,8 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 		o.WriteBufferEachConn = bufferSize
 	}
 	c, err := open(o)
-	// Where HELLO is unknown, rueidis goes on with RESP2 by itself, but not where a client may not even
-	// know that before it has sent its password, as with Valkey 9.
+	// If HELLO is unknown, rueidis goes on with RESP2 by itself, but not if the server does not
+	// even say so before a client has sent its password, as with Valkey 9.
 	if password := o.Password != "" || o.AuthCredentialsFn != nil; retry.Says(err, "NOPROTO") || password && retry.Says(err, "NOAUTH") {
 		o.AlwaysRESP2 = true
 		c, err = open(o)
@@ -152,7 +152,7 @@ func open(o rueidis.ClientOption) (*Conn, error) {
 // bufferSize holds a batch of requests.
 const bufferSize = 32 << 10
 
-// openError names the server, which the errors of dialing do by themselves.
+// openError adds the server's address to an error, unless it has it, as errors of dialing do.
 func openError(addr string, err error) error {
 	err = failure(context.Background(), err)
 	if strings.Contains(err.Error(), addr) {

@@ -63,7 +63,7 @@ func (c *Conn) runShared(ctx context.Context, at *node, calls []conn.Call, build
 		at = nil // since another node may answer
 	}
 	results, sent := c.runApart(ctx, at, c.client, calls, build)
-	if !sent { // it waited for a connection with a request that went direct, and may have its own
+	if !sent { // it waited for a connection with a request that went direct, and may make its own
 		results, _ = c.runApart(ctx, at, c.client, calls, build)
 	}
 	return results
@@ -78,16 +78,16 @@ func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, call
 		commands[i] = build(&calls[i])
 	}
 	replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		if !c.target.Cluster { // there rueidis may follow a slot that moves, which ends with ctx
-			// That rueidis ignores ctx costs no caller anything, since await does not; what goes on
-			// ends after ConnWriteTimeout.
+		if !c.target.Cluster { // in a cluster, rueidis may follow a slot that moves, until ctx ends
+			// It costs no caller anything that rueidis then ignores ctx, since await does not; what
+			// goes on ends after ConnWriteTimeout.
 			ctx = context.Background()
 		}
 		if len(commands) == 1 {
 			return []rueidis.RedisResult{over.Do(ctx, commands[0])}, nil
 		}
 		replies := over.DoMulti(ctx, commands...)
-		if errors.Is(replies[0].NonRedisError(), rueidis.ErrNoSlot) { // a slot without a node kept back all others
+		if errors.Is(replies[0].NonRedisError(), rueidis.ErrNoSlot) { // a slot without a node kept back the others
 			var all sync.WaitGroup
 			for i, command := range commands {
 				all.Go(func() { replies[i] = over.Do(ctx, command) })
@@ -118,8 +118,8 @@ func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, call
 	return results, sent
 }
 
-// nodeFor returns the node that calls are for; nil if they may not go direct, as calls for several
-// nodes of a cluster.
+// nodeFor returns the node that calls are for; nil if they may not go direct, such as calls for
+// several nodes of a cluster.
 func (c *Conn) nodeFor(calls []conn.Call) *node {
 	switch {
 	case c.direct == nil:
@@ -142,8 +142,8 @@ func (c *Conn) nodeFor(calls []conn.Call) *node {
 	return c.direct.node(addr)
 }
 
-// lookAround has the map of a cluster looked at anew if a node gave no answer, and not because the
-// caller gave up: a replica may have taken over.
+// lookAround loads the map of a cluster again if a node gave no answer, unless the caller canceled:
+// a replica may have taken over.
 func (c *Conn) lookAround(results []conn.Result) {
 	if c.places == nil {
 		return
@@ -156,8 +156,8 @@ func (c *Conn) lookAround(results []conn.Result) {
 	}
 }
 
-// leaveReplica closes the connections to a server that is a replica now. Else they would lead to it for
-// as long as it lives. Sentinel, and a cluster, tell rueidis of the new master.
+// leaveReplica closes the connections to a server that is a replica now. Otherwise, they would lead
+// to it for as long as it lives. From Sentinel or a cluster, rueidis learns of the new master.
 func (c *Conn) leaveReplica(results []conn.Result) {
 	if c.silence == nil || c.client.Mode() != rueidis.ClientModeStandalone {
 		return
@@ -221,9 +221,9 @@ func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build
 	return results, !errors.Is(err, errUndialed)
 }
 
-// runInLane sends a request in a lane, which the caller has taken and this gives back. It returns
-// false if nothing was done: the lane was not connected any more, or a node of a cluster refused the
-// request as astray.
+// runInLane sends a request in a lane that the caller has taken, and gives the lane back. It
+// returns false if nothing was done: the lane was not connected any more, or a node of a cluster
+// refused the request as astray.
 func (c *Conn) runInLane(ctx context.Context, at *node, l *lane, call *conn.Call, build func(*conn.Call) rueidis.Completed) (conn.Result, bool) {
 	if err := ctx.Err(); err != nil {
 		l.give(true)
@@ -277,8 +277,8 @@ func (c *Conn) prove(ctx context.Context, at *node, calls []conn.Call, build fun
 }
 
 // astray reports whether a node of a cluster refused a request, before it did any of it, since
-// another node may have the key, or the node cannot serve it now. The next look at the cluster is
-// then due, and the client of the cluster sends the request again.
+// another node may have the key, or the node cannot serve it now. Then it is time to look at the
+// cluster again, and the client of the cluster resends the request.
 func (c *Conn) astray(at *node, err error) bool {
 	if err == nil || at == nil || at.addr == "" {
 		return false

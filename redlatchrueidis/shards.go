@@ -11,8 +11,8 @@ import (
 	"github.com/redlatch/redlatch/internal/driver/trunk"
 )
 
-// SubscribeSharded implements [conn.Sharded]. All channels of one node share a connection to it. A
-// channel that is subscribed to twice at a time has another one for the second.
+// SubscribeSharded implements [conn.Sharded]. All channels of one node share a connection to it. If
+// a channel is subscribed to twice at a time, the second subscription has another one.
 func (c *Conn) SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error {
 	for n := 0; ; n++ {
 		addr, err := c.nodeOf(ctx, channel)
@@ -56,7 +56,7 @@ type line struct{ dedicated rueidis.DedicatedClient }
 // dedicates; see [Conn.Subscribe].
 func (c *Conn) dialLine(addr string, t *trunk.Trunk) (trunk.Line, error) {
 	node := c.client.Nodes()[addr]
-	if node == nil { // rueidis has not met it yet, and will by a request that is sent there
+	if node == nil { // rueidis has not met it yet, and will when a request is sent there
 		return nil, fmt.Errorf("%s: %w", addr, errNoNode)
 	}
 	dedicated, _ := node.Dedicate()
@@ -71,7 +71,7 @@ func (c *Conn) dialLine(addr string, t *trunk.Trunk) (trunk.Line, error) {
 		OnMessage: func(m rueidis.PubSubMessage) { t.Message(m.Channel, m.Message) },
 	})
 	select {
-	case err := <-lost: // there is none: only an error of Dial keeps the other channels from dialing, too
+	case err := <-lost: // no connection: only an error of Dial keeps the other channels from dialing, too
 		dedicated.Close()
 		if err == nil { // rueidis has one dead connection for all, and another subscription took the hooks off
 			err = errNoNode

@@ -19,27 +19,27 @@ import (
 // dialFunc is how rueidis has connections made.
 type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
 
-// silence closes connections of requests that died without a word: a NAT that forgot them, a host
-// without power. Rueidis itself finds out by a ping, which takes twice the KeepAlive and the
-// ConnWriteTimeout (link/dial), and sends all that is resent until then into the same hole. Of a
-// subscription only the ping finds out.
+// silence closes connections of requests that died silently: a NAT forgot them, or a host lost
+// power. Rueidis itself finds out by a ping, which takes twice the KeepAlive plus the
+// ConnWriteTimeout (link/dial), and until then sends all resends into the same hole. For a
+// subscription, only the ping finds out.
 //
-// A server that is slow looks the same, and then a new connection is no help. So there is one for
-// each address in a ConnWriteTimeout at most; and nothing is lost by it, since the requests that
-// are cut off had been given up.
+// A slow server looks the same, and then a new connection does not help. So the connections to an
+// address are dropped at most once per ConnWriteTimeout. Nothing is lost by that, since the
+// requests that are cut off had been given up.
 type silence struct {
 	limit time.Duration     // how long a connection may leave a request unanswered
 	pause time.Duration     // between two drops at one address
 	ended func(addr string) // is called when a connection is closed
 
-	closed  atomic.Bool // none is made any more
+	closed  atomic.Bool // no connection is made any more
 	mu      sync.Mutex
 	open    map[*heard]struct{}
 	dropped map[string]time.Duration // by address, on the clock of elapsed
 }
 
-// listenIn has the connections of these options watched, and ended called at the end of each. Their
-// ConnWriteTimeout must be set. No connection is made for a request that goes direct.
+// listenIn watches connections made with these options, and calls ended when each is closed. The
+// options' ConnWriteTimeout must be set. No connection is made for a request that goes direct.
 func listenIn(o *rueidis.ClientOption, ended func(addr string)) *silence {
 	s := &silence{
 		limit: o.ConnWriteTimeout / 4, pause: o.ConnWriteTimeout, ended: ended,
@@ -67,7 +67,7 @@ func dialerOf(o *rueidis.ClientOption) dialFunc {
 	switch {
 	case o.DialCtxFn != nil:
 		return o.DialCtxFn
-	case o.DialFn != nil: // deprecated, and still heeded by rueidis
+	case o.DialFn != nil: // deprecated, and still used by rueidis
 		dial := o.DialFn
 		return func(_ context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 			return dial(addr, d, t)
@@ -97,7 +97,7 @@ func (s *silence) forget(h *heard) {
 }
 
 // drop closes the connections that have not answered for too long. It is called when a request was
-// given up. Rueidis then fails all that waits for them, and dials anew for the next request.
+// given up. Rueidis then fails all requests that wait for them, and dials again for the next one.
 func (s *silence) drop() {
 	s.cut(func(h *heard, now time.Duration) bool {
 		asked := time.Duration(h.asked.Load())
@@ -120,7 +120,7 @@ func (s *silence) close() {
 	}
 }
 
-// cut closes the connections that are meant, at addresses where it may.
+// cut closes the connections that meant selects, at addresses where may allows it.
 func (s *silence) cut(meant func(h *heard, now time.Duration) bool) {
 	for _, h := range s.which(meant) {
 		h.cut()
@@ -155,8 +155,8 @@ type heard struct {
 	addr    string
 	silence *silence
 	begun   bool         // some bytes came
-	refusal string       // an error that is all that came: a server says so, and closes
-	asked   atomic.Int64 // when the first bytes were sent after which none came, on the clock of elapsed; 0 if some came
+	refusal string       // an error that is all that came: a server sends it, and closes
+	asked   atomic.Int64 // since when bytes were sent and none came back, on the clock of elapsed; 0 if some came
 }
 
 // Write implements [net.Conn].
@@ -189,8 +189,8 @@ func (h *heard) cut() {
 	hangUp(h.Conn)
 }
 
-// hangUp closes a connection without a goodbye. That of TLS would wait seconds for a peer that is
-// gone, and the caller with it.
+// hangUp closes a connection without a goodbye. TLS would wait seconds to send one to a peer that
+// is gone, and so would the caller.
 func hangUp(c net.Conn) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
@@ -206,8 +206,8 @@ func (h *heard) Close() error {
 
 var began = time.Now()
 
-// elapsed is a monotonic clock that is never 0. Unlike a deadline, what it measures may be too
-// short by a suspend.
+// elapsed is a monotonic clock that is never 0. What it measures may be too short by a suspend,
+// which would not do for a deadline.
 func elapsed() time.Duration { return time.Since(began) + 1 }
 
 // errUndialed ends a direct request that found no connection. It was not sent.

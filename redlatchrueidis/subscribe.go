@@ -13,12 +13,12 @@ import (
 )
 
 // Subscribe implements [conn.Conn]. It uses a connection of its own, because only there does
-// rueidis report the loss of a subscription; Client.Receive would resubscribe in silence. Rueidis
+// rueidis report the loss of a subscription; Client.Receive would resubscribe silently. Rueidis
 // checks that connection in the background like any other.
 func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
 	subscribe := c.client.B().Subscribe().Channel(channel).Build()
 	switch {
-	case c.client.Mode() == rueidis.ClientModeSentinel: // the old master may only be cut off from the others
+	case c.client.Mode() == rueidis.ClientModeSentinel: // the old master may just be cut off from the others
 		master := c.client.Nodes()
 		return c.listen(ctx, c.client, subscribe, func() bool { return !holds(c.client.Nodes(), master) }, up, message)
 	case !c.target.Cluster:
@@ -26,7 +26,7 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message
 	}
 	_, _ = c.nodeOf(ctx, channel) // so that masters are known: at a replica, the first check would end it
 	addr, at := c.anyMaster()
-	// Of a slot that moved, rueidis alone hears for a shared client: the map is up to half a minute
+	// For a shared client, only rueidis hears of a slot that moved: the map may be half a minute
 	// old.
 	left := func() bool { return addr != "" && (c.client.Nodes()[addr] == nil || !c.isMaster(addr)) }
 	return c.listen(ctx, at, subscribe, left, up, message)
@@ -42,8 +42,8 @@ func holds(those, these map[string]rueidis.Client) bool {
 	return true
 }
 
-// checkEvery is how often a subscription looks whether its node has left the cluster, or is no master for
-// Sentinel any more. Such a node goes on to answer, and hears nothing any more.
+// checkEvery is how often a subscription checks whether its node has left the cluster, or is no
+// longer the master for Sentinel. Such a node still answers, but gets no messages any more.
 const checkEvery = 5 * time.Second
 
 // stays is for a subscription at a server that cannot leave.
@@ -104,7 +104,7 @@ func (c *Conn) subscribe(
 	}
 }
 
-// anyMaster is any master of a cluster: plain publish/subscribe reaches all nodes.
+// anyMaster returns any master of a cluster: plain publish/subscribe reaches all nodes.
 func (c *Conn) anyMaster() (addr string, node rueidis.Client) {
 	for addr, node = range c.client.Nodes() {
 		if c.isMaster(addr) {

@@ -757,7 +757,7 @@ func TestRefusedIsAnAnswer(t *testing.T) {
 	for n, text := range []string{"READONLY You can't write against a read only replica.", "WRONGPASS invalid username-password pair"} {
 		p := &fleet.Picture{Number: uint64(n), Err: fmt.Errorf("redlatch: list names: %w", &conn.ReplyError{Text: text})}
 		got := check.Value(h.part(pg, p, url.Values{})).OK(t)
-		check.That(t, !strings.Contains(string(got.content.html), "not answer") && strings.Contains(string(got.content.html), "Redis refuses the look."), "%s: %s", text, got.content.html)
+		check.That(t, !strings.Contains(string(got.content.html), "not answer") && strings.Contains(string(got.content.html), "Redis refused the request."), "%s: %s", text, got.content.html)
 	}
 }
 

@@ -20,7 +20,7 @@ type Options struct {
 	// Default false.
 	AllowRelease bool
 
-	// Hosts are the names by which browsers may ask for the dashboard, without a port, such as
+	// Hosts are the names that browsers may use in the Host header for the dashboard, without a port, such as
 	// "locks.example.com"; "*" is any. Over a loopback connection, "localhost" and loopback
 	// addresses are always allowed. Default only these on loopback connections, and any name on
 	// others.

@@ -305,9 +305,9 @@ func newHour(past []fleet.Minute) *hour {
 	}
 	seen := fmt.Sprintf("The dashboard looked in %d of the %d minutes.", looked, len(past))
 	if longest == 0 {
-		return &hour{Text: "No process was seen to wait for it. " + seen}
+		return &hour{Text: "No waiters were seen. " + seen}
 	}
-	h := &hour{Text: fmt.Sprintf("The longest wait was %s, and %s waited at most. %s", fleet.Span(longest), fleet.Count(most), seen)}
+	h := &hour{Text: fmt.Sprintf("The longest wait was %s, and at most %s were waiting at once. %s", fleet.Span(longest), fleet.Count(most), seen)}
 	for i, m := range past {
 		ago := len(past) - 1 - i
 		bar := minute{Class: "none", Wide: "8.5", Title: fmt.Sprintf("%d min ago: no waiters", ago)}

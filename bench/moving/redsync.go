@@ -22,7 +22,7 @@ func redsyncBefore(ctx context.Context, db *redis.Client) error {
 		return err
 	}
 	defer m.UnlockContext(context.WithoutCancel(ctx))
-	return pay(ctx, 0) // no token; nothing extends the lock, and nothing tells if it is lost
+	return pay(ctx, 0) // no token; nothing extends the lock, and nothing says if it is lost
 }
 
 func redsyncAfter(ctx context.Context, db *redis.Client) error {

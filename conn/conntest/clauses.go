@@ -9,8 +9,8 @@ import (
 )
 
 // Run tests a Conn that leads to a single server. The subtests run in parallel once the test
-// function has returned, so what they need goes by t.Cleanup, not by defer. Nearly all the time
-// they take is waiting.
+// function has returned, so release what they need with t.Cleanup, not with defer. Nearly all the
+// time they take is waiting.
 func Run(t *testing.T, open OpenFunc) {
 	s := suite{open: open}
 	run(t, []clause{{"SubscribeNoticesAFrozenServer", s.subscribeNoticesAFrozenServer}}) // it waits longest
@@ -18,8 +18,8 @@ func Run(t *testing.T, open OpenFunc) {
 }
 
 // RunAgain is [Run] without SubscribeNoticesAFrozenServer, which waits for the time limits of the
-// client library: for a client that differs from one that Run has tried in what these limits do not
-// depend on.
+// client library: for a client that differs from one that Run has tried only in ways that do not
+// affect these limits.
 func RunAgain(t *testing.T, open OpenFunc) {
 	s := suite{open: open}
 	run(t, append([]clause{
@@ -83,8 +83,8 @@ func RunCluster(t *testing.T, open OpenFunc) {
 	})
 }
 
-// RunInMemory tests a Conn to a server of its own that has no address, such as one in memory: the
-// clauses of [Run] for which the suite need not reach the server by another way, each in a bubble
+// RunInMemory tests a Conn to its own server that has no address, such as one in memory: the
+// clauses of [Run] for which the suite need not reach the server in another way, each in a bubble
 // of testing/synctest. open returns a Conn to an empty server.
 func RunInMemory(t *testing.T, open func(t *testing.T) conn.Conn) {
 	for _, c := range (suite{memory: open}).inMemory() {
@@ -95,7 +95,7 @@ func RunInMemory(t *testing.T, open func(t *testing.T) conn.Conn) {
 	}
 }
 
-// inMemory returns the clauses for which the suite need not reach the server by another way.
+// inMemory returns the clauses for which the suite need not reach the server in another way.
 func (s suite) inMemory() []clause {
 	return []clause{
 		{"EvalRepliesOfEveryShape", s.evalRepliesOfEveryShape},

@@ -46,7 +46,7 @@ func (c cluster) evalSendsAnUnknownScriptToEveryNode(t *testing.T) {
 	}
 }
 
-// evalFollowsASlotThatMoves has a batch in which one call has to go elsewhere: first only for now
+// evalFollowsASlotThatMoves runs a batch in which one call has to go elsewhere: first only for now
 // (ASK), then for good (MOVED).
 func (c cluster) evalFollowsASlotThatMoves(t *testing.T) {
 	co := c.connect(t)
@@ -65,7 +65,7 @@ func (c cluster) evalFollowsASlotThatMoves(t *testing.T) {
 	c.moveAndBack(key, want)
 }
 
-// moveAndBack moves the slot of a key, and wants a counter there to go on all the while.
+// moveAndBack moves the slot of a key and back, and wants a counter there to go on all the while.
 func (c cluster) moveAndBack(key string, want func(when string, n int64)) {
 	want("before", 1)
 	slot, from, to := c.owner(key)
@@ -98,10 +98,10 @@ func (c cluster) subscribeHearsEveryNode(t *testing.T) {
 	}
 }
 
-// subscribeIsToldThatItsNodeLeft listens at a node that leaves the cluster. It hears nothing any more,
-// and its connections are as before. From version 8 on, it is not the node that the client was opened
-// with: rueidis asks such a server for its shards, of which one that left has one, and takes that for the
-// whole cluster.
+// subscribeIsToldThatItsNodeLeft listens at a node that leaves the cluster. The listener hears
+// nothing any more, and its connections are as before. From version 8 on, the node is not the one
+// that the client was opened with: rueidis asks such a server for its shards. A node that left has
+// one shard, and rueidis takes that for the whole cluster.
 func (c cluster) subscribeIsToldThatItsNodeLeft(t *testing.T) {
 	c.nodes = redistest.StartCluster(t, 3)
 	co := c.connect(t)

@@ -40,9 +40,9 @@ type Server struct {
 	Silent bool
 }
 
-// OpenFunc connects an adapter to a server. The suite closes the Conn; what else there is to close,
-// the function leaves to t.Cleanup. A server that refuses the user may come out here or in the
-// first call.
+// OpenFunc connects an adapter to a server. The suite closes the Conn. The function leaves
+// everything else that must be closed to t.Cleanup. A server's refusal of the user may show here or
+// in the first call.
 type OpenFunc func(t *testing.T, s Server) (conn.Conn, error)
 
 // suite is the connections that the clauses run on.

@@ -17,7 +17,7 @@ func wantReplyError(t *testing.T, what string, err error, code string) {
 	var sent *conn.ReplyError
 	if !errors.As(err, &sent) {
 		t.Errorf("%s = %v (%T), want a ReplyError", what, err, err)
-	} else if sent.Code() != code && !strings.Contains(sent.Text, "-"+code+" ") { // a Redis before 7.0 tells of the script first
+	} else if sent.Code() != code && !strings.Contains(sent.Text, "-"+code+" ") { // a Redis before 7.0 names the script first
 		t.Errorf("%s = %q, want the code %s", what, sent.Text, code)
 	}
 }
@@ -37,7 +37,7 @@ func wantNoAnswer(t *testing.T, ctx context.Context, what string, err error) {
 	}
 }
 
-// refused returns how a Conn fails that cannot be used: in open or in the first call.
+// refused returns the error of a Conn that cannot be used: from open or from the first call.
 func (s suite) refused(t *testing.T, server Server) error {
 	t.Helper()
 	c, err := s.open(t, server)

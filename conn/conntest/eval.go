@@ -33,7 +33,7 @@ func eval(t *testing.T, c conn.Conn, call conn.Call) conn.Reply {
 	return r.Reply
 }
 
-// works is nil if the Conn can run a script.
+// works returns nil if the Conn can run a script.
 func works(ctx context.Context, c conn.Conn) error {
 	r := c.Eval(ctx, conn.Call{Script: echo, Args: []string{"x"}})[0]
 	if r.Err == nil && r.Reply.Text != "x" {
@@ -67,7 +67,7 @@ func (s suite) evalRepliesOfEveryShape(t *testing.T) {
 			{List: []conn.Reply{{Int: 1}, {List: []conn.Reply{{Text: "b"}, {List: []conn.Reply{}}}}}},
 		}}},
 	} {
-		// A second run goes by EVALSHA alone; its reply must not differ.
+		// A second run uses EVALSHA alone; its reply must not differ.
 		for range 2 {
 			if got := eval(t, c, conn.Call{Script: conn.NewScript("shape", shape.text)}); !reflect.DeepEqual(got, shape.want) {
 				t.Errorf("%s = %.100q, want %.100q", shape.text, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", shape.want))

@@ -64,7 +64,7 @@ func (s suite) frozenServerHoldsNoCaller(t *testing.T) {
 	wantNobodyHeld(t, server, c)
 }
 
-// frozenServerHoldsNoDialer has the Conn reach for a server that accepts connections, as the kernel
+// frozenServerHoldsNoDialer makes the Conn dial a server that accepts connections, as the kernel
 // does for it, and then says nothing.
 func (s suite) frozenServerHoldsNoDialer(t *testing.T) {
 	server, c := s.start(t)

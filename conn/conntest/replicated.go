@@ -83,8 +83,8 @@ func waits(t *testing.T, node *redistest.Server) (n int) {
 	return n
 }
 
-// evalReplicatedFollowsASlotThatMoves has the call go elsewhere: first only for now (ASK), then for
-// good (MOVED).
+// evalReplicatedFollowsASlotThatMoves makes the call go elsewhere: first only for now (ASK), then
+// for good (MOVED).
 func (c cluster) evalReplicatedFollowsASlotThatMoves(t *testing.T) {
 	co := replicated(t, c.connect(t))
 	const key = "replicated:moving"

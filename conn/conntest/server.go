@@ -80,7 +80,7 @@ func (c cluster) everyKind(t *testing.T) {
 	kindtest.Run(t, one, other, "{tag}")
 }
 
-// client is a client of redlatch over the adapter.
+// client returns a client of redlatch over the adapter.
 func (s suite) client(t *testing.T, addr string) *redlatch.Client {
 	t.Helper()
 	c := check.Value(s.open(t, Server{Addr: addr})).OK(t)

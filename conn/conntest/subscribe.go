@@ -185,7 +185,7 @@ func (s suite) subscribeEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// subscribeAgainAtOnce has a subscription begin while one to the same channel ends: a Conn that has
+// subscribeAgainAtOnce begins a subscription while one to the same channel ends: a Conn that has
 // one subscription for both must not end it under the new one.
 func (s suite) subscribeAgainAtOnce(t *testing.T) {
 	server, c := s.start(t)

@@ -109,7 +109,7 @@ func told(labels map[string]string, dead bool, seen, at time.Time) (all []Fact) 
 	return all
 }
 
-// Whether a holder is believed so: meet in engine/survey/picture.go.
+// believedDead describes a holder or waiter that meet in engine/survey/picture.go believes dead.
 const believedDead = "believed dead"
 
 // sentence returns a text, followed by these facts.
@@ -218,7 +218,7 @@ func (l *Lock) leaseText(h redlatch.Holder) Fact {
 	case h.Remaining < 0 || h.Resting || h.Foreign || h.Detached || h.Dead: // no client extends it
 		return Fact{Label: Lease, Text: ends(h.Remaining)}
 	case l.Overdue(h):
-		text := fmt.Sprintf("extend overdue: %s ago was the last; expires in %s", Span(ago), Span(h.Remaining))
+		text := fmt.Sprintf("extend overdue: last extended %s ago; expires in %s", Span(ago), Span(h.Remaining))
 		return Fact{Lease, text, true}
 	case seen:
 		return Fact{Label: Lease, Text: "extended " + Recently(ago)}

@@ -39,9 +39,9 @@ func (l *Lock) HolderText() string {
 	case l.ToGo() != "":
 		return l.ToGo()
 	case l.Abandoned():
-		return "nobody: only the dead wait"
+		return "nobody: only dead waiters"
 	case len(l.Holders) == 0 && l.Doubt != nil:
-		return "unknown: too few nodes can tell"
+		return "unknown: too few nodes answered"
 	case len(l.Holders) == 0:
 		return "nobody"
 	}
@@ -155,17 +155,17 @@ func (l *Lock) Facts(alone bool, zone *time.Location) []Fact {
 		all = append(all, Fact{Label: "count", Text: l.ToGo()})
 		all = append(all, Fact{Label: Lease, Text: ends(l.Remaining)})
 	case l.RedisType != "":
-		const text = "nobody: the key is no lock, and no lock can have this name"
+		const text = "nobody: the key is not a lock, so no lock can use this name"
 		all = append(all, Fact{Holder, text, true})
 	case l.Abandoned():
-		const text = "nobody, it is free: only the dead wait for it, " +
+		const text = "nobody, it is free: only dead waiters are in its line, " +
 			"and the next acquisition forgets them"
 		all = append(all, Fact{Holder, text, true})
 	case len(l.Holders) == 0 && l.Doubt == nil:
 		all = append(all, Fact{Label: Holder, Text: "nobody, it is free"})
 	}
 	if l.Doubt != nil {
-		all = append(all, Fact{Holder, "perhaps one that is not shown, as too few nodes can tell: " + ErrorText(l.Doubt), true})
+		all = append(all, Fact{Holder, "unknown, as too few nodes answered: " + ErrorText(l.Doubt), true})
 	}
 	return all
 }

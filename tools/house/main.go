@@ -1,5 +1,5 @@
 // House prints measures of the tree: how large it is, and how far its files hang together. It fails
-// if one is worse than scripts/house.txt allows. With -set it writes that file anew, with -knots it
+// if one is worse than scripts/house.txt allows. With -set it rewrites that file. With -knots it
 // prints each circle of files of a package and what ties it.
 package main
 
@@ -23,7 +23,7 @@ import (
 type measure struct {
 	name  string
 	what  string
-	goal  int // what a maintainer can hold in the head
+	goal  int // what a maintainer can keep in mind
 	now   int
 	where string // the place that has the figure, for the largest of many
 	loose bool   // it may be a hundredth more than allowed: a mended sentence is no new weight

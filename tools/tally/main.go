@@ -1,4 +1,4 @@
-// Tally reads what go test -json prints, and prints what a person wants of it: a line for each
+// Tally reads what go test -json prints, and prints what a person wants to know: a line for each
 // package, all that a failed test said, and at the end what ran and in what time.
 //
 //	go test -json ./... | tally -note 'the quick tests'
@@ -96,13 +96,13 @@ func (t *tally) take(l line) {
 	}
 }
 
-// end tells the end of a package.
+// end reports the end of a package.
 func (t *tally) end(l line) {
 	if l.Action == "skip" { // it has no tests
 		return
 	}
 	t.done++
-	if l.Action == "fail" { // what its tests said that did not end, too
+	if l.Action == "fail" { // also what tests that did not end said
 		for key, said := range t.said {
 			if strings.HasPrefix(key, l.Package+" ") {
 				fmt.Print(strings.Join(said, ""))

@@ -79,9 +79,9 @@ var OfPage = []string{
 var Others = map[string]redlatch.LockInfo{
 	"1 of 3 to go":           {Kind: "countdown", Count: 1, Size: 3, Remaining: time.Hour},
 	"no lock, but a list":    {RedisType: "list"},
-	"only the dead wait":     {Kind: "mutex", Waiters: []redlatch.Waiter{{Dead: true}}},
+	"only dead waiters":      {Kind: "mutex", Waiters: []redlatch.Waiter{{Dead: true}}},
 	"nobody":                 {Kind: "mutex", Waiters: []redlatch.Waiter{{}}},
-	"too few nodes can tell": {Kind: "mutex", Doubt: redlatch.ErrUnreachable},
+	"too few nodes answered": {Kind: "mutex", Doubt: redlatch.ErrUnreachable},
 	`a foreign client (owner "x")`: heldBy("mutex", redlatch.Holder{
 		Owner: "x", Foreign: true, Remaining: -1,
 	}),

@@ -39,7 +39,7 @@ func NewNodes(over conn.Conn, now clock.Clock, timeout time.Duration) *Nodes {
 	}
 }
 
-// Do is [Sender.Do]. A heartbeat of waiters is always queued for a batch: many come at once.
+// Do is [Sender.Do]. A waiters' heartbeat to a known node never goes by itself: many come at once.
 func (n *Nodes) Do(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
 	s := n.at(request)
 	switch {

@@ -31,9 +31,9 @@ func StartWithClock(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// StepClock sets the clock of a server from [StartWithClock] ahead of the machine's, or behind it,
-// by at least some seconds. It returns when scripts see that: Valkey 9 reads its clock only every
-// few milliseconds.
+// StepClock sets the clock of a server from [StartWithClock] this far ahead of the machine's, or
+// behind it, by seconds at least. It returns when scripts see that: Valkey 9 reads its clock only
+// every few milliseconds.
 func (s *Server) StepClock(ahead time.Duration) {
 	s.t.Helper()
 	check.OK(s.t, "step the clock", s.clock.Set(ahead))

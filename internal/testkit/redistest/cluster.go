@@ -46,8 +46,7 @@ func startCluster(t testing.TB, all, masters int, args []string) []*Server {
 // Join makes a cluster of masters that run already, each with an equal share of the slots.
 func Join(nodes []*Server) error { return servers.Join(context.Background(), of(nodes), len(nodes)) }
 
-// Leave makes a master leave its cluster, empty, and the next one take its slots. The master that
-// left runs on, alone.
+// Leave takes a master, empty, out of its cluster. It runs on, alone. The next one gets its slots.
 func Leave(nodes []*Server, leaving int) {
 	left := nodes[leaving]
 	id := strings.TrimSpace(left.Do("CLUSTER", "MYID"))

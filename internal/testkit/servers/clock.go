@@ -25,8 +25,7 @@ type clocks struct {
 	all     []*clock
 }
 
-// newClocks returns the clocks of nodes, if a trial server that is started with its own clock uses
-// it.
+// newClocks returns the clocks of nodes, if a trial server that is started with its own uses it.
 func newClocks(ctx context.Context, dir string, trial Spec) (*clocks, error) {
 	library, err := wallclock.Build(dir)
 	if err != nil {

@@ -25,8 +25,7 @@ func ReplicaOf(master *Server) []string {
 	return []string{"--replicaof", host, port}
 }
 
-// StartSentinel starts one of three sentinels that watch a master, and take it for dead after that
-// long.
+// StartSentinel starts one of three sentinels of a master, which take it for dead after that long.
 func StartSentinel(ctx context.Context, spec Spec, master *Server, dead time.Duration) (*Server, error) {
 	if err := os.MkdirAll(spec.Dir, 0o700); err != nil {
 		return nil, err

@@ -25,8 +25,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/freeport"
 )
 
-// Program is the variable that names a program to start in place of the redis-server on PATH:
-// another version, or a Valkey.
+// Program names a program to start instead of redis-server on PATH: another version, or a Valkey.
 const Program = "REDLATCH_REDIS_SERVER"
 
 // ErrNone says that there is no redis-server to start.

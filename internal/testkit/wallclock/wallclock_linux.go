@@ -40,8 +40,7 @@ func New(file string) (*Clock, error) {
 	return c, c.Set(0)
 }
 
-// Environment returns that of a process that has this clock, through the library that [Build]
-// built.
+// Environment returns that of a process with this clock, through the library that [Build] built.
 func (c *Clock) Environment(library string) []string {
 	return append(os.Environ(), "LD_PRELOAD="+library, variable+"="+c.file)
 }

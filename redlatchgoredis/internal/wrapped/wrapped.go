@@ -1,6 +1,6 @@
-// Package wrapped has a client of go-redis inside a type of a program's own. Go compiles each of the
-// six hundred methods of such a type, so it is a package that is compiled once, and not with every
-// change of what the tests use.
+// Package wrapped has a go-redis client inside another type, as a program may. Go compiles each of
+// the six hundred methods of such a type, so it has its own package, which is compiled once and not
+// with every change of the tests.
 package wrapped
 
 import "github.com/redis/go-redis/v9"

@@ -12,8 +12,8 @@
 //
 //   - Its clock is the one that it is given, and an expired key is removed when a command meets it.
 //   - A large hash keeps its fields in order, as a small one does. In Redis, they have no order.
-//   - If a script concatenates a number and a string, gopher-lua writes all digits, but Redis 14.
-//     So a time in microseconds, concatenated without string.format, is right here and wrong in
+//   - If a script joins a number to a string (..), gopher-lua writes all digits, and Redis 14 of
+//     them. So a time in microseconds, joined without string.format, is right here and wrong in
 //     Redis.
 //
 // Methods simulate what can happen to a server: it loses its data, comes back with a copy of

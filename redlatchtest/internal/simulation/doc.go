@@ -59,7 +59,7 @@
 //   - Every key has an expiry at all times. When all is over, the first try gets each lock, and
 //     only what must be remembered is left. The journal notes a long lease and a long wait once.
 //   - In calm worlds: the next waiter in line hears of a release at once, no waiter is overtaken, a
-//     holder is told of its waiters. Most of what scenes check is checked only there.
+//     holder is told of its waiters. Nearly all that scenes check is checked only there.
 //
 // # Running again
 //

@@ -23,13 +23,13 @@ func Detach(t locktest.Reporter, l *redlatch.Lease) string {
 	return text
 }
 
-// Adopt takes up the lease of a text.
+// Adopt adopts the lease that a text names.
 func Adopt(t locktest.Reporter, c *redlatch.Client, text string) *redlatch.Lease {
 	t.Helper()
 	return check.Value(c.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{})).OK(t)
 }
 
-// WantOver checks that a text is of no use any more.
+// WantOver checks that a text can no longer be used.
 func WantOver(t locktest.Reporter, c *redlatch.Client, text string) {
 	t.Helper()
 	check.Error(t, "Adopt of a lease that is over", check.ErrorOf(c.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{})), redlatch.ErrNotHeld)
@@ -55,28 +55,29 @@ func Together(n int, f func(i int)) {
 	all.Wait()
 }
 
-// Lasting is a TTL with which nothing becomes free because it expires.
+// Lasting is a TTL so long that nothing becomes free because it expires.
 const Lasting = time.Hour
 
-// Brisk are options with which a client that waits looks often. A machine that is busy with other tests
-// may take seconds for an answer, so a request is given up late.
+// Brisk returns options with which a waiting client looks often. A machine that is busy with other
+// tests may take seconds for an answer, so a request is given up late.
 func Brisk(ttl time.Duration) redlatch.Options {
 	return redlatch.Options{Heartbeat: 500 * time.Millisecond, RequestTimeout: 9 * time.Second, Lock: redlatch.LockOptions{TTL: ttl}}
 }
 
-// Attentive are options with which a client that waits finds out soon what was lost. A lease that is
-// granted to a waiter lasts three heartbeats at first, which a machine that pauses must not use up.
+// Attentive returns options with which a waiting client soon finds out what was lost. A lease that
+// is granted to a waiter lasts three heartbeats at first, which a machine that pauses must not use
+// up.
 func Attentive() redlatch.Options {
 	return redlatch.Options{Heartbeat: 2 * time.Second, Lock: redlatch.LockOptions{TTL: Lasting}}
 }
 
-// Sluggish are options with which neither an expiry nor a heartbeat can be what lets a waiter in
-// while a test is patient.
+// Sluggish returns options with which neither an expiry nor a heartbeat can be what lets a waiter
+// in while a test is patient.
 func Sluggish() redlatch.Options {
 	return redlatch.Options{Heartbeat: time.Minute, RequestTimeout: locktest.Patience, Lock: redlatch.LockOptions{TTL: Lasting}}
 }
 
-// InOrder has each goroutine of a client stand in the line of all processes by itself, for tests
+// InOrder makes each goroutine of a client stand in the line of all processes by itself, for tests
 // that look at that line, or at a mutex that was taken from a holder of the same client.
 func InOrder(o redlatch.Options) redlatch.Options {
 	o.Lock.StrictOrder = redlatch.On
@@ -96,8 +97,8 @@ func Insist[T any](t locktest.Reporter, what string, call func() (T, error)) (go
 	return got
 }
 
-// InsistLock is [Insist] for an acquisition that waits. One that tries could meet what an earlier
-// attempt has left in Redis.
+// InsistLock is [Insist] for an acquisition that waits. A try could meet what an earlier attempt
+// has left in Redis.
 func InsistLock(t locktest.Reporter, acquire func(context.Context) (*redlatch.Lease, error)) *redlatch.Lease {
 	t.Helper()
 	return Insist(t, "an acquisition", func() (*redlatch.Lease, error) { return acquire(locktest.Within(t, locktest.Patience)) })
@@ -109,7 +110,7 @@ func InsistRelease(t locktest.Reporter, l *redlatch.Lease) {
 	Insist(t, "Release", func() (struct{}, error) { return struct{}{}, l.Release(context.Background()) })
 }
 
-// Outcome is what an acquisition came to.
+// Outcome is the result of an acquisition.
 type Outcome struct {
 	Lease *redlatch.Lease
 	Err   error
@@ -135,7 +136,7 @@ func GoAcquire(acquire func() (*redlatch.Lease, error)) <-chan Outcome {
 	return result
 }
 
-// Await waits for the lease that an acquisition must come to.
+// Await waits for the lease that an acquisition must return.
 func Await(t locktest.Reporter, result <-chan Outcome) *redlatch.Lease {
 	t.Helper()
 	got := Receive(t, result, "an acquisition")
@@ -143,7 +144,7 @@ func Await(t locktest.Reporter, result <-chan Outcome) *redlatch.Lease {
 	return got.Lease
 }
 
-// AwaitError waits for the error that an acquisition must come to.
+// AwaitError waits for the error that an acquisition must return.
 func AwaitError(t locktest.Reporter, result <-chan Outcome) error {
 	t.Helper()
 	got := Receive(t, result, "an acquisition")
@@ -153,7 +154,7 @@ func AwaitError(t locktest.Reporter, result <-chan Outcome) error {
 	return got.Err
 }
 
-// Receive returns what comes from a channel, for which it waits with patience.
+// Receive waits with patience for the next value of a channel, and returns it.
 func Receive[T any](t locktest.Reporter, c <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -165,7 +166,7 @@ func Receive[T any](t locktest.Reporter, c <-chan T, what string) T {
 	}
 }
 
-// AwaitHolder waits until an owner holds the name, by what Redis says, and returns it.
+// AwaitHolder waits until an owner holds the name, according to Redis, and returns the owner.
 func AwaitHolder(t locktest.Reporter, s *redistest.Server, name string) (owner string) {
 	t.Helper()
 	locktest.Eventually(t, name+" is held", func() bool {
@@ -181,8 +182,7 @@ func AwaitFree(t locktest.Reporter, s locktest.Doer, name string) {
 	locktest.Eventually(t, name+" is free", func() bool { return s.Do("EXISTS", locktest.StateKey(name)) == "0" })
 }
 
-// Cycles locks and releases a mutex so many times on each of some goroutines, each with a name of
-// its own.
+// Cycles locks and releases a mutex turns times on each of some goroutines, each with its own name.
 func Cycles(t testing.TB, c *redlatch.Client, goroutines, turns int) {
 	Together(goroutines, func(i int) {
 		name := strconv.Itoa(i)
@@ -224,7 +224,7 @@ func Recovered(f func()) (cause any) {
 	return nil
 }
 
-// Waiting is how many clients wait for a name, by what Inspect says.
+// Waiting returns how many clients wait for a name, according to Inspect.
 func Waiting(t locktest.Reporter, c *redlatch.Client, name string) int {
 	t.Helper()
 	info, err := c.Inspect(context.Background(), name)
@@ -248,7 +248,7 @@ type Order struct {
 	done []string
 }
 
-// Add notes the next.
+// Add notes the next owner.
 func (o *Order) Add(owner string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

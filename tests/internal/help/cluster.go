@@ -14,12 +14,12 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-// ShardOf is the number of the master of a name, in a cluster of three whose slots are as they were.
+// ShardOf returns the number of a name's master, in a cluster of three whose slots have not moved.
 func ShardOf(nodes []*redistest.Server, name string) int {
 	return nodes[0].Slot(locktest.StateKey(name)) * 3 / 16384
 }
 
-// ClusterURL leads to the cluster of these nodes.
+// ClusterURL returns a URL that leads to the cluster of these nodes.
 func ClusterURL(nodes []*redistest.Server) string {
 	var hosts []string
 	for _, node := range nodes {
@@ -28,9 +28,9 @@ func ClusterURL(nodes []*redistest.Server) string {
 	return "redis+cluster://" + strings.Join(hosts, ",")
 }
 
-// Turns has workers take turns at a name until over is closed. It fails the test if a token is not
-// larger than those before it; in a failover, in which two may have a turn at once, if it is one of
-// those.
+// Turns makes workers take turns at a name until Over is closed. It fails the test if a token is
+// not larger than those before it. In a failover, two may have a turn at once, and it fails the
+// test if a token repeats.
 type Turns struct {
 	Over     chan struct{}
 	Failover bool
@@ -42,7 +42,7 @@ type Turns struct {
 	work sync.WaitGroup
 }
 
-// Take has one more worker take turns.
+// Take makes one more worker take turns.
 func (u *Turns) Take(t *testing.T, ctx context.Context, m *redlatch.Mutex) {
 	u.work.Go(func() {
 		for {
@@ -64,7 +64,7 @@ func (u *Turns) Take(t *testing.T, ctx context.Context, m *redlatch.Mutex) {
 				u.n++
 				return nil
 			})
-			// What is lost or unreachable is tried again, as a program would.
+			// After a loss or an outage, it tries again, as a program would.
 			if err != nil && !errors.Is(err, redlatch.ErrNotHeld) && !errors.Is(err, redlatch.ErrUnreachable) {
 				t.Errorf("Do = %v", err)
 				return
@@ -94,7 +94,7 @@ func (u *Turns) More(t *testing.T, n int) {
 	})
 }
 
-// End ends the turns, and returns when all workers have come to rest.
+// End ends the turns, and returns when all workers have ended.
 func (u *Turns) End() {
 	close(u.Over)
 	u.work.Wait()

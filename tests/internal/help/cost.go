@@ -14,16 +14,15 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-// What a crash costs those who are alive: the numbers of "Order and liveness" in
-// docs/guarantees.md. Each test names its sentence. Whatever does not cost what is promised costs a
-// minute at least here: a heartbeat of the options sluggish, or liveFor of a client with those,
-// or an hour.
+// What a crash costs clients that are alive: the numbers of "Order and liveness" in
+// docs/guarantees.md. Each test names its sentence. A broken promise costs at least a minute here:
+// a heartbeat of the options Sluggish, or liveFor of a client with those, or an hour.
 
-// slack is what a machine that is busy may add to a cost. It is half of the minute that anything
-// costs which does not happen as it is promised.
+// slack is what a busy machine may add to a cost. It is half of the minute that a broken promise
+// costs at least.
 const slack = locktest.Patience
 
-// WantCost checks that what began then was over after this time.
+// WantCost checks that what began at began took no longer than cost, apart from slack.
 func WantCost(t *testing.T, began time.Time, cost time.Duration) {
 	t.Helper()
 	took := time.Since(began)
@@ -31,21 +30,21 @@ func WantCost(t *testing.T, began time.Time, cost time.Duration) {
 	check.That(t, took <= cost+slack, "it took %v, want %v and what a busy machine adds", took, cost)
 }
 
-// Lasts is a TTL, with a heartbeat that cannot be what lets a waiter in.
+// Lasts returns this TTL, with a heartbeat that cannot be what lets a waiter in.
 func Lasts(ttl time.Duration) redlatch.Options {
 	o := InOrder(Sluggish())
 	o.Lock.TTL = ttl
 	return o
 }
 
-// Beats is a heartbeat, with a TTL that cannot be what lets a waiter in.
+// Beats returns this heartbeat, with a TTL that cannot be what lets a waiter in.
 func Beats(heartbeat time.Duration) redlatch.Options {
 	o := InOrder(Sluggish())
 	o.Heartbeat = heartbeat
 	return o
 }
 
-// TryUntil tries until it is let in.
+// TryUntil tries until it gets the lock.
 func TryUntil(t *testing.T, l kindtest.Lock) <-chan Outcome {
 	t.Helper()
 	return GoAcquire(func() (lease *redlatch.Lease, err error) {
@@ -66,7 +65,7 @@ func AwaitGone(t *testing.T, s *redistest.Server, client string) {
 	})
 }
 
-// listenToAll has a tool listen to all channels, as one does that shows what goes on.
+// listenToAll makes a tool listen to all channels, as a monitoring tool does.
 func listenToAll(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	tool := check.Value(net.Dial("tcp", s.Addr())).OK(t)
@@ -75,8 +74,8 @@ func listenToAll(t *testing.T, s *redistest.Server) {
 	locktest.Eventually(t, "the tool listens", func() bool { return s.Do("PUBSUB", "NUMPAT") == "1" })
 }
 
-// WithAndWithoutATool runs a test on a server to which nobody else listens, and on one to whose
-// channels a tool does.
+// WithAndWithoutATool runs a test on a server without other listeners, and on one where a tool
+// listens to all channels.
 func WithAndWithoutATool(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
 	t.Helper()
 	for _, name := range []string{"alone", "beside a tool that listens to everything"} {
@@ -91,7 +90,7 @@ func WithAndWithoutATool(t *testing.T, test func(t *testing.T, s *redistest.Serv
 	}
 }
 
-// WantFree has a client acquire a lock in one of the ways, wait or try. There is room, and no
+// WantFree makes a client acquire a lock in one of the ways, wait or try. There is room, and no
 // waiter is alive.
 func WantFree(t *testing.T, l kindtest.Lock, way string) {
 	t.Helper()

@@ -10,8 +10,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-// Unhurried are options with which a client looks often, and gives no request up because the machine
-// is busy.
+// Unhurried returns options with which a client looks often, and gives no request up because the
+// machine is busy.
 func Unhurried() redlatch.Options {
 	o := Brisk(Lasting)
 	o.RequestTimeout = locktest.Patience
@@ -57,7 +57,7 @@ func GoAwait(ctx context.Context, d *redlatch.CountDownLatch) <-chan error {
 	return result
 }
 
-// WantCountGone deletes a count and checks that nothing of the name is left, but for the fence.
+// WantCountGone deletes a count and checks that nothing of the name is left, except the fence.
 func WantCountGone(t *testing.T, s *redistest.Server, d *redlatch.CountDownLatch) {
 	t.Helper()
 	check.Nil(t, "Delete", d.Delete(locktest.Within(t, locktest.Patience)))

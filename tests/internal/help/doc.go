@@ -2,7 +2,7 @@
 // goroutines, keys, and checks of what is left in Redis. What tests of other modules need as well,
 // such as Open, Lock, Release and Eventually, is in internal/testkit/locktest.
 //
-//	client     options, acquisitions, what they come to
+//	client     options, acquisitions, their results
 //	cluster    clusters, by their URL
 //	cost       what a crash or a lost message costs the others
 //	countdown  counts and their waiters
@@ -15,5 +15,5 @@
 //	left       nothing is left but what outlives a lock on purpose
 //	lost       what a lease says when it is lost
 //	quorum     quorums
-//	server     what a server tells of itself
+//	server     what a server says about itself
 package help

@@ -43,7 +43,7 @@ func (e *Events) Await(t locktest.Reporter, kind redlatch.EventType, name string
 	locktest.Eventually(t, "event "+string(kind)+" for "+name, func() bool { return len(e.Of(kind, name)) > n })
 }
 
-// Count is how many events of a kind there were.
+// Count returns how many events of a kind there were.
 func (e *Events) Count(kind redlatch.EventType) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -56,7 +56,7 @@ func (e *Events) Count(kind redlatch.EventType) int {
 	return n
 }
 
-// ByAttempt returns the events so far by the attempt that they tell of, in their order.
+// ByAttempt returns the events so far by the attempt that they belong to, in their order.
 func (e *Events) ByAttempt() map[uint64][]redlatch.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -150,14 +150,14 @@ func (e *Events) Ends() []redlatch.Event {
 	})
 }
 
-// Watched are options whose events are remembered.
+// Watched returns options whose events are remembered.
 func Watched(o redlatch.Options) (redlatch.Options, *Events) {
 	seen := new(Events)
 	o.Hook = seen.Hook
 	return o, seen
 }
 
-// GoLocks has n goroutines of a client wait for a mutex, and returns when they do.
+// GoLocks makes n goroutines of a client wait for a mutex, and returns when they do.
 func GoLocks(t *testing.T, ctx context.Context, m *redlatch.Mutex, seen *Events, n int) (results []<-chan Outcome) {
 	t.Helper()
 	for range n {

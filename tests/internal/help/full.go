@@ -16,7 +16,7 @@ import (
 // noeviction, which docs/guarantees.md asks for, that is what memory pressure looks like.
 
 // WantNotNow checks the error of an operation that a server refused with this code, as it cannot do
-// it now. It must not look as if somebody else held the lock.
+// it now. The error must not look as if another owner held the lock.
 func WantNotNow(t *testing.T, call string, s *redistest.Server, code string, err error) {
 	t.Helper()
 	if err == nil || errors.Is(err, redlatch.ErrTaken) || errors.Is(err, redlatch.ErrNotHeld) {
@@ -26,7 +26,7 @@ func WantNotNow(t *testing.T, call string, s *redistest.Server, code string, err
 	}
 }
 
-// UseOnce has the server know the scripts of a kind, which it may refuse to learn when it is full.
+// UseOnce makes the server load the scripts of a kind, which it may refuse to do when it is full.
 func UseOnce(t *testing.T, l kindtest.Lock) {
 	t.Helper()
 	lease := Enter(t, l)
@@ -34,7 +34,7 @@ func UseOnce(t *testing.T, l kindtest.Lock) {
 	locktest.Release(t, lease)
 }
 
-// FillMemory has the server refuse what needs memory with OOM, until it is told otherwise.
+// FillMemory makes the server refuse commands that need memory (OOM), until mend is called.
 func FillMemory(_ *testing.T, s *redistest.Server) (mend func()) {
 	s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 	s.Do("CONFIG", "SET", "maxmemory", "1")

@@ -11,7 +11,7 @@ type HighWater struct {
 	mark int64
 }
 
-// Admit reports whether a holder with this token may still write; 0 is nobody's.
+// Admit reports whether a holder with this token may still write; 0 is no holder's.
 func (w *HighWater) Admit(token int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

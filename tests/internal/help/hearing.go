@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-// Hearing has a client wait once, so that its subscription is up.
+// Hearing makes a client wait once, so that its subscription is up.
 func Hearing(t testing.TB, s *redistest.Server, c *redlatch.Client) {
 	t.Helper()
 	name := "hearing " + c.ID()
@@ -25,8 +25,8 @@ func Hears(s *redistest.Server, c *redlatch.Client) bool {
 	return s.Do("PUBSUB", "NUMSUB", GrantsChannel(c)) == GrantsChannel(c)+"\n1"
 }
 
-// WantHandOver has b wait for a mutex that a holds, and be granted it after that harm, so that it
-// does not hear of it. It must find the grant.
+// WantHandOver makes b wait for a mutex that a holds. b is granted it after harm, so that b does
+// not hear of the grant. b must find it.
 func WantHandOver(t *testing.T, s *redistest.Server, a, b *redlatch.Client, harm func()) {
 	t.Helper()
 	held := locktest.Lock(t, a.Mutex("a"))

@@ -12,7 +12,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-// ClosesSoon checks that the channel of an observer is closed, whatever it tells before that.
+// ClosesSoon checks that the channel of an observer is closed, whatever it sends before that.
 func ClosesSoon[T any](t *testing.T, told <-chan T) {
 	t.Helper()
 	locktest.Eventually(t, "the channel is closed", func() bool {
@@ -46,7 +46,7 @@ func EachKind(t *testing.T, test func(t *testing.T, s *redistest.Server, kind in
 	}
 }
 
-// LockOf is the lock of a kind, as a client knows it. Its name is that of the kind.
+// LockOf returns the lock of a kind, as a client knows it. Its name is that of the kind.
 func LockOf(c *redlatch.Client, kind int) kindtest.Lock { return kindtest.Locks(c, "")[kind] }
 
 // Enter acquires a lock that must be free, or become free.
@@ -60,8 +60,8 @@ func GoEnter(ctx context.Context, l kindtest.Lock) <-chan Outcome {
 	return GoAcquire(func() (*redlatch.Lease, error) { return l.Acquire(ctx) })
 }
 
-// WantNext waits for the lease of the next holder, whose token must be larger than that of the one
-// before, and releases it.
+// WantNext waits for the lease of the next holder, whose token must be larger than that of the
+// holder before, and releases it.
 func WantNext(t locktest.Reporter, next <-chan Outcome, token int64) {
 	t.Helper()
 	l := Await(t, next)
@@ -79,7 +79,7 @@ func WantSuccessor(t *testing.T, s *redistest.Server, next <-chan Outcome, token
 	WantNothingLeft(t, s, l.Name())
 }
 
-// ErrFailed is what work returns that fails.
+// ErrFailed is the error of work that fails.
 var ErrFailed = errors.New("failed")
 
 // WantAvailable checks how many permits of a semaphore are free.

@@ -5,8 +5,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-// WantNothingLeft waits until of all that redlatch kept of these names only fences are left, and the
-// records of clients.
+// WantNothingLeft waits until only fences, and the records of clients, are left of all that
+// redlatch kept for these names.
 func WantNothingLeft(t locktest.Reporter, s locktest.Doer, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -16,9 +16,8 @@ func WantNothingLeft(t locktest.Reporter, s locktest.Doer, names ...string) {
 	}
 }
 
-// WantExpiry checks that every key on a server that only redlatch uses ends by itself: what a
-// process leaves behind when it dies must not stay for ever. It does not hold for the epoch of a
-// quorum.
+// WantExpiry checks that every key on a server that only redlatch uses expires: what a process
+// leaves behind when it dies must not stay forever. It does not hold for the epoch of a quorum.
 func WantExpiry(t locktest.Reporter, s *redistest.Server) {
 	t.Helper()
 	if forever := Forever(s); forever != "" {

@@ -17,7 +17,7 @@ func WantSoundDeadline(t locktest.Reporter, s *redistest.Server, l *redlatch.Lea
 	t.Helper()
 	deadline := l.Deadline() // first: an extend in between moves the server's expiry further
 	var expiry time.Time
-	for range 5 { // PTTL is asked for over a connection of its own, so the tightest of a few answers counts
+	for range 5 { // PTTL is asked for over its own connection, so the tightest of a few answers counts
 		left, err := strconv.Atoi(s.Do("PTTL", "redlatch:"+l.Name()))
 		if err != nil || left < 0 {
 			return // lost already: nothing to compare
@@ -32,7 +32,7 @@ func WantSoundDeadline(t locktest.Reporter, s *redistest.Server, l *redlatch.Lea
 }
 
 // WantLostAtDeadline watches a lease that cannot be extended any more: it must be held until its
-// deadline and not a moment longer, and then tell everybody.
+// deadline and not a moment longer, and then say so everywhere.
 func WantLostAtDeadline(t locktest.Reporter, l *redlatch.Lease) {
 	t.Helper()
 	for giveUp := time.Now().Add(locktest.Patience); ; time.Sleep(time.Millisecond) {

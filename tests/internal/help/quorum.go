@@ -15,15 +15,15 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-// QuorumTTL is that of leases which the tests below have run out.
+// QuorumTTL is the TTL of leases that the tests below let run out.
 const QuorumTTL = 2 * time.Second
 
-// Hasty are options with which a node that does not answer costs little.
+// Hasty returns options with which a node that does not answer costs little.
 func Hasty(ttl time.Duration) redlatch.Options {
 	return redlatch.Options{Heartbeat: 100 * time.Millisecond, RequestTimeout: 1200 * time.Millisecond, Lock: redlatch.LockOptions{TTL: ttl}}
 }
 
-// LastNumber is the last number of a name at a node.
+// LastNumber returns the last number of a name at a node.
 func LastNumber(t *testing.T, node *redistest.Server, name string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(node.Do("GET", FenceKey(name)), 10, 64)
@@ -31,7 +31,7 @@ func LastNumber(t *testing.T, node *redistest.Server, name string) int64 {
 	return n
 }
 
-// WantTaken checks that an error says that a lock is held, and nothing of silent nodes.
+// WantTaken checks that an error says that a lock is held, and nothing about silent nodes.
 func WantTaken(t *testing.T, call string, err error) {
 	t.Helper()
 	if !errors.Is(err, redlatch.ErrTaken) || errors.Is(err, redlatch.ErrUnreachable) ||
@@ -50,7 +50,7 @@ func StartNodes(t testing.TB, n int) []*redistest.Server {
 	return nodes
 }
 
-// OfSizes runs a test for quorums of so many nodes each.
+// OfSizes runs a test for quorums of these sizes.
 func OfSizes(t *testing.T, sizes []int, f func(t *testing.T, n int)) {
 	for _, n := range sizes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -85,8 +85,8 @@ func OpenURLs(t testing.TB, urls []string, o redlatch.Options) *redlatch.Client 
 	return c
 }
 
-// Turn locks and releases a mutex whose TTL is short, and returns its token. A machine that pauses
-// may lose the lease, and then it is locked again.
+// Turn locks and releases a mutex whose TTL is short, and returns its token. If a pause of the
+// machine loses the lease, Turn locks it again.
 func Turn(t testing.TB, m *redlatch.Mutex) (token int64) {
 	t.Helper()
 	locktest.Eventually(t, "a turn", func() bool {
@@ -97,7 +97,7 @@ func Turn(t testing.TB, m *redlatch.Mutex) (token int64) {
 	return token
 }
 
-// InsideAt is how many nodes have this owner inside a mutex.
+// InsideAt returns how many nodes have this owner inside a mutex.
 func InsideAt[S locktest.Doer](nodes []S, name, owner string) (n int) {
 	for _, node := range nodes {
 		if node.Do("GET", locktest.StateKey(name)) == owner {

@@ -57,18 +57,18 @@ func (s *Server) Do(args ...string) string {
 	return r.Reply.Text
 }
 
-// Hearing has a client wait once, so that its subscription is up.
+// Hearing makes a client wait once, so that its subscription is up.
 func (s *Server) Hearing(c *redlatch.Client) {
 	s.t.Helper()
 	name := "hearing " + c.ID()
 	s.Do("SET", locktest.StateKey(name), "somebody")
 	result := help.GoLock(s.t.Context(), c.Mutex(name))
-	locktest.InLine(s.t, s, name, 1) // which it asks for when it listens
+	locktest.InLine(s.t, s, name, 1) // it joins the line once it listens
 	s.Do("DEL", locktest.StateKey(name))
 	locktest.Release(s.t, help.Await(s.t, result))
 }
 
-// Straggles returns a client of this server of whose requests one can be kept back.
+// Straggles returns a client of this server, and the means to keep one of its requests back.
 func (s *Server) Straggles(o redlatch.Options) (*redlatch.Client, *wire.Straggling) {
 	s.t.Helper()
 	c := &wire.Straggling{Conn: s.Conn()}

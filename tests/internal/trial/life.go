@@ -58,17 +58,17 @@ func (r *Trial) giveBack(p Subject, got Claim, m wire.Mishap, at wire.Hits, agai
 	r.WantFree(p, err == nil && m.Late == 0)
 }
 
-// Hourly is a job of an hour's window.
+// Hourly returns a job with a window of an hour.
 func Hourly(c *redlatch.Client, name string) *redlatch.Job {
 	return c.Job(name, redlatch.JobOptions{Window: time.Hour})
 }
 
-// Mishaps is those that every operation meets.
+// Mishaps returns the mishaps that every operation meets.
 func Mishaps() []wire.Mishap {
 	return []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.Straggles, wire.ReadOnly, wire.DiskFull}
 }
 
-// EachSubject runs trials of each kind beside each other, on one server.
+// EachSubject runs trials of each kind at the same time, on one server.
 func EachSubject(t *testing.T, some func(rs *Trials, p Subject)) {
 	t.Parallel()
 	c := NewCourse(t, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
-// Claim is what an acquisition comes to.
+// Claim is the result of an acquisition.
 type Claim struct {
 	Leases  []*redlatch.Lease
 	Release func(context.Context) error
@@ -40,7 +40,7 @@ type Subject struct {
 // acquirer is an acquisition of one lease.
 type acquirer = func(context.Context) (*redlatch.Lease, error)
 
-// alone is an acquisition that comes to one lease.
+// alone returns an acquisition of one lease.
 func alone(of func(c *redlatch.Client, name string) acquirer) Acquisition {
 	return func(ctx context.Context, c *redlatch.Client, name string) (Claim, error) {
 		l, err := of(c, name)(ctx)
@@ -51,7 +51,7 @@ func alone(of func(c *redlatch.Client, name string) acquirer) Acquisition {
 	}
 }
 
-// ofKind is a kind of [kindtest.Kinds].
+// ofKind returns a kind of [kindtest.Kinds].
 func ofKind(kind string) Subject {
 	return Subject{Kind: kind, Try: alone(func(c *redlatch.Client, name string) acquirer { return kindtest.Of(c, kind, name).Try })}
 }
@@ -75,7 +75,7 @@ func Subjects() []Subject {
 	}
 }
 
-// QuorumSubjects is those of the subjects that a quorum can have.
+// QuorumSubjects returns the subjects that a quorum can have.
 func QuorumSubjects() []Subject { return Subjects()[:3] }
 
 // nested enters a reentrant mutex twice.
@@ -94,7 +94,7 @@ func nested(ctx context.Context, c *redlatch.Client, name string) (Claim, error)
 	}}, nil
 }
 
-// secondName is the name beside the first that both locks.
+// secondName returns the second name that both locks.
 func secondName(name string) string { return name + " too" }
 
 // both locks two mutexes together.
@@ -106,7 +106,7 @@ func both(ctx context.Context, c *redlatch.Client, name string) (Claim, error) {
 	return Claim{l.Leases(), l.Release}, nil
 }
 
-// wantOnceMore checks that the lock can be had and given back.
+// wantOnceMore checks that the lock can be acquired and released.
 func (p Subject) wantOnceMore(t locktest.Reporter, c *redlatch.Client, name string) {
 	t.Helper()
 	got := check.Value(kindtest.Of(c, p.Kind, name).Acquire(locktest.Within(t, locktest.Patience))).From(t, p.Kind)

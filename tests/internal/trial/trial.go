@@ -19,7 +19,7 @@ import (
 )
 
 // Course is where trials take place: one server, or the nodes of a quorum, and a client whose
-// requests nothing happens to.
+// requests meet no mishap.
 type Course struct {
 	Nodes []*redistest.Server // nil if they are in memory
 	Conns []conn.Conn         // to each of them
@@ -39,7 +39,7 @@ func NewCourse(t *testing.T, nodes int) *Course {
 	return c
 }
 
-// Open opens the client whose requests nothing happens to.
+// Open opens the client whose requests meet no mishap.
 func (c *Course) Open(t *testing.T) {
 	t.Helper()
 	o := help.Sluggish()
@@ -74,16 +74,16 @@ func (c *Course) Client(t locktest.Reporter, o redlatch.Options) (*redlatch.Clie
 	return client, links
 }
 
-// Losing are options of a client whose requests are lost. What it leaves behind it has to clean up
-// itself: nothing expires.
+// Losing returns options for a client whose requests are lost. It has to clean up what it leaves
+// behind: nothing expires.
 func Losing() redlatch.Options {
 	return redlatch.Options{
 		Heartbeat: 2 * time.Second, RequestTimeout: 300 * time.Millisecond, Lock: redlatch.LockOptions{TTL: help.Lasting},
 	}
 }
 
-// Trial is one case of an enumeration. It is a reporter, so that many can go on beside each other
-// on goroutines of one test.
+// Trial is one case of an enumeration. It is a reporter, so that many can run at the same time on
+// goroutines of one test.
 type Trial struct {
 	*Course
 	t        *testing.T
@@ -122,7 +122,7 @@ func (r *Trial) cleanup() {
 	}
 }
 
-// Trials runs many of them beside each other, as they mostly wait.
+// Trials runs many trials at the same time, as they mostly wait.
 type Trials struct {
 	*Course
 	t       *testing.T
@@ -136,7 +136,7 @@ func (c *Course) At(t *testing.T) *Trials {
 	return &Trials{Course: c, t: t, turn: make(chan struct{}, 12)}
 }
 
-// Run begins a trial, of what the words say.
+// Run begins a trial. The words say what it is about.
 func (rs *Trials) Run(f func(r *Trial), words ...any) {
 	rs.count++
 	r := &Trial{Course: rs.Course, t: rs.t, what: fmt.Sprintln(words...)}
@@ -156,17 +156,17 @@ func (rs *Trials) Wait() {
 	rs.t.Logf("%d trials", rs.count)
 }
 
-// Harm has requests meet a mishap, by their number from now on.
+// Harm makes requests meet a mishap, by their number from now on.
 func (r *Trial) Harm(m wire.Mishap, h wire.Hits) {
 	for _, l := range r.Links {
 		l.Harm(m, h)
 	}
 }
 
-// Heal has requests meet no mishap any more.
+// Heal makes requests meet no mishap any more.
 func (r *Trial) Heal() { r.Harm(wire.Mishap{}, wire.None) }
 
-// seldom is a condition that is not asked for all the time, as there are many trials.
+// seldom returns a condition that is not evaluated all the time, as there are many trials.
 func seldom(holds func() bool) func() bool {
 	return func() bool {
 		if holds() {
@@ -186,7 +186,7 @@ return table.concat(found, ', ')`)
 	present = conn.NewScript("present", `return redis.call('EXISTS', unpack(KEYS))`)
 )
 
-// ask runs a script with keys at the server, with nothing in its way but a machine that is busy.
+// ask runs a script with keys at the server. Only a busy machine can be in its way.
 func (r *Trial) ask(s *conn.Script, keys ...string) conn.Reply {
 	r.Helper()
 	var result conn.Result
@@ -197,7 +197,7 @@ func (r *Trial) ask(s *conn.Script, keys ...string) conn.Reply {
 	return result.Reply
 }
 
-// remains is how many of some keys exist.
+// remains returns how many of some keys exist.
 func (r *Trial) remains(key ...func(name string) string) int64 {
 	var keys []string
 	for _, name := range []string{r.Name, secondName(r.Name)} {
@@ -219,8 +219,8 @@ func (r *Trial) wantTTLs() {
 	check.That(r, reply.Text == "", "keys without a TTL: %s", reply.Text)
 }
 
-// WantUnknown checks the error of an operation that met a mishap: Redis did not answer, or its own
-// word. It is never that somebody else is inside, or that a lease was lost.
+// WantUnknown checks the error of an operation that met a mishap: that Redis did not answer, or
+// Redis's own error. It never says that another owner is inside, or that a lease was lost.
 func (r *Trial) WantUnknown(call string, err error, m wire.Mishap) {
 	r.Helper()
 	switch {
@@ -264,8 +264,7 @@ func (p Subject) prober() Acquisition {
 	return p.Try
 }
 
-// WantFree checks that the lock can be had by a try, at once or soon, and that nothing is left
-// then.
+// WantFree checks that a try gets the lock, at once or soon, and that nothing is left then.
 func (r *Trial) WantFree(p Subject, atOnce bool) {
 	r.Helper()
 	var got Claim

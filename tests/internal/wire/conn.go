@@ -20,7 +20,7 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
-// Dial returns a connection that whoever gets it closes.
+// Dial returns a connection that its user closes.
 func Dial(t testing.TB, addr string) conn.Conn {
 	t.Helper()
 	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{addr}})
@@ -28,7 +28,7 @@ func Dial(t testing.TB, addr string) conn.Conn {
 	return c
 }
 
-// Wrap returns a client over a connection, which both are closed with the test.
+// Wrap returns a client over a connection. Both are closed with the test.
 func Wrap(t testing.TB, over conn.Conn, o redlatch.Options) *redlatch.Client {
 	t.Helper()
 	c, err := redlatch.New(over, o)
@@ -61,7 +61,7 @@ func (d Divided) Subscribe(ctx context.Context, channel string, up func(), messa
 // Close closes both connections.
 func (d Divided) Close() error { return errors.Join(d.Conn.Close(), d.Subscriptions.Close()) }
 
-// Through is a connection that has a function make its requests.
+// Through is a connection whose requests a function makes.
 type Through struct {
 	conn.Conn
 	Make func(ctx context.Context, calls ...conn.Call) []conn.Result
@@ -102,7 +102,7 @@ func (m *Mortal) Subscribe(ctx context.Context, channel string, up func(), messa
 // Close leaves the connection open, which the test closes.
 func (m *Mortal) Close() error { return nil }
 
-// StartMortal returns a client that can be killed, over a connection of its own.
+// StartMortal returns a client that can be killed, over its own connection.
 func StartMortal(t testing.TB, s *redistest.Server, o redlatch.Options) (*redlatch.Client, *Mortal) {
 	t.Helper()
 	over := Dial(t, s.Addr())
@@ -131,7 +131,7 @@ func (m *Mortal) Die(
 	help.AwaitError(t, result)
 }
 
-// Belated is a connection whose subscriptions fail, and are told to be confirmed after that.
+// Belated is a connection whose subscriptions fail, and are reported as confirmed after that.
 type Belated struct {
 	conn.Conn
 	Tried chan struct{} // gets a value for each subscription
@@ -166,15 +166,15 @@ func (c *Counting) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return c.Conn.Eval(ctx, calls...)
 }
 
-// Count is how many batches began with this script.
+// Count returns how many batches began with this script.
 func (c *Counting) Count(script string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.Batches[script]
 }
 
-// Runs reports whether a script whose name ends so is among the calls. The requests of a quorum to
-// one node may go together.
+// Runs reports whether a script whose name has this ending is among the calls. The requests of a
+// quorum to one node may go together.
 func Runs(calls []conn.Call, ending string) bool {
 	return slices.ContainsFunc(calls, func(c conn.Call) bool { return strings.HasSuffix(c.Script.Name, ending) })
 }
@@ -200,8 +200,7 @@ func (a *Answered) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return results
 }
 
-// CommandOf runs the command that its arguments are. It returns the reply as text: that of a list by
-// lines.
+// CommandOf runs the command that its arguments are. It returns the reply as text: a list as lines.
 var CommandOf = conn.NewScript("command of a test", `local function text(reply)
   if not reply then return '' end
   if type(reply) ~= 'table' then return tostring(reply) end

@@ -10,21 +10,21 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// Faults by enumeration: of the requests of an operation, each and each pair meets each mishap.
+// Faults by enumeration: each request of an operation, and each pair of them, meets each mishap.
 // What chance finds in a history after hours is found here at once, and by name.
 
 // Mishap is what happens to a request on its way.
 type Mishap struct {
 	Name    string
 	Runs    bool   // the server runs it at once
-	Late    int    // the server runs it when so many more requests are over; 0 for never
+	Late    int    // the server runs it when this many more requests are over; 0 for never
 	silent  bool   // nothing is answered until the time for an answer is over; else the connection is lost
 	Answers bool   // the reply arrives
 	Refusal string // the server's error, instead of running it
 	Cancels bool   // the caller's context ends just before the outcome is there
 }
 
-// The mishaps after which nobody but the server knows what has happened.
+// The mishaps after which only the server knows what has happened.
 var (
 	Unheard    = Mishap{Name: "unheard", Runs: true}
 	Unanswered = Mishap{Name: "unanswered", Runs: true, silent: true}
@@ -34,7 +34,7 @@ var (
 	Straggles  = Mishap{Name: "overtaken twice", Late: 2}
 )
 
-// The mishaps of a server that will not, for now.
+// The mishaps of a server that refuses, for now.
 var (
 	ReadOnly = Mishap{Name: "READONLY", Refusal: "READONLY You can't write against a read only replica."}
 	DiskFull = Mishap{Name: "MISCONF", Refusal: "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."}
@@ -81,7 +81,7 @@ type straggler struct {
 	after int // requests
 }
 
-// Harm numbers requests from 0 again, and has these meet the mishap.
+// Harm numbers requests from 0 again, and makes these meet the mishap.
 func (l *Lossy) Harm(m Mishap, h Hits) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *Lossy) next() (m Mishap, hit bool) {
 	return l.mishap, l.Hits.Hit(l.number - 1)
 }
 
-// suffer is what a batch comes to that meets a mishap.
+// suffer returns the results of a batch that meets a mishap.
 func (l *Lossy) suffer(ctx context.Context, m Mishap, calls []conn.Call) []conn.Result {
 	var results []conn.Result
 	switch {
@@ -171,7 +171,7 @@ func (l *Lossy) deliver(due []straggler) {
 	}
 }
 
-// Failing is n results with an error.
+// Failing returns n results with an error.
 func Failing(n int, err error) []conn.Result {
 	results := make([]conn.Result, n)
 	for i := range results {

@@ -45,7 +45,7 @@ func StartProxy(t testing.TB, s *redistest.Server) *Proxy {
 	return p
 }
 
-// Start takes connections, and takes them again after [Proxy.Stop], at the same address.
+// Start accepts connections, and accepts them again after [Proxy.Stop], at the same address.
 func (p *Proxy) Start() error {
 	listener, err := net.Listen("tcp", p.Listen)
 	if err != nil {
@@ -58,7 +58,7 @@ func (p *Proxy) Start() error {
 	return nil
 }
 
-// Stop closes every connection and has new ones be refused. It returns when all has come to rest.
+// Stop closes every connection and makes new ones be refused. It returns when all have ended.
 func (p *Proxy) Stop() {
 	p.mu.Lock()
 	if !p.isStoppedLocked() {
@@ -79,18 +79,18 @@ func (p *Proxy) isStoppedLocked() bool {
 	}
 }
 
-// Addr is the address of its listener.
+// Addr returns the address of its listener.
 func (p *Proxy) Addr() net.Addr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.listener.Addr()
 }
 
-// URL is its address as a URL.
+// URL returns its address as a URL.
 func (p *Proxy) URL() string { return "redis://" + p.Listen }
 
-// Swallow drops one direction from now on: requests do not arrive, or replies are lost of what was
-// executed.
+// Swallow drops one direction from now on: requests do not arrive, or the replies to executed
+// requests are lost.
 func (p *Proxy) Swallow(direction string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,8 +108,8 @@ func (p *Proxy) Heal() {
 	clear(p.swallows)
 }
 
-// Forget makes every connection silent for ever, without a reset, as a NAT does that forgets them, or
-// a host that loses its power. New ones are fine.
+// Forget makes every connection silent forever, without a reset, like a NAT that forgets them, or a
+// host that loses power. New ones are fine.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +221,7 @@ func Behind(t testing.TB, p *Proxy, o redlatch.Options) *redlatch.Client {
 	return c
 }
 
-// Links are proxies before each node, for a client of its own.
+// Links returns a proxy before each node, for a client of its own.
 func Links(t testing.TB, nodes []*redistest.Server) (proxies []*Proxy, urls []string) {
 	t.Helper()
 	for _, node := range nodes {

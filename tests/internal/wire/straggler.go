@@ -20,14 +20,14 @@ type Straggling struct {
 	conn.Conn
 	mu     sync.Mutex // guards what is below
 	script string     // of the request to keep; "" for none
-	after  int        // so many with that script
+	after  int        // this many with that script
 	kept   *conn.Call
 }
 
-// Keep has the next request that runs this script kept back.
+// Keep keeps back the next request that runs this script.
 func (s *Straggling) Keep(script string) { s.KeepAfter(0, script) }
 
-// KeepAfter lets n requests that run this script through, and has the next kept back.
+// KeepAfter lets n requests that run this script through, and keeps back the next.
 func (s *Straggling) KeepAfter(n int, script string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,7 +36,7 @@ func write(c conn.Conn, token int64) error {
 }
 
 // writeLate is the worker's side of [WantLateRefused]: it reads its token once, and writes with it
-// whenever it is asked. The connection is there before the worker is suspended.
+// whenever it is asked. The connection is open before the worker is suspended.
 func writeLate(url string, l *redlatch.Lease, in *bufio.Reader, out *json.Encoder) error {
 	token := l.Token()
 	c, err := guarded(url)
@@ -57,7 +57,7 @@ func writeLate(url string, l *redlatch.Lease, in *bufio.Reader, out *json.Encode
 	}
 }
 
-// WantLateRefused suspends a holder until another has got the lock and has written, and then has
+// WantLateRefused suspends a holder until another has got the lock and has written, and then makes
 // the first write with the token that it read before.
 func WantLateRefused(t *testing.T, s *redistest.Server) {
 	t.Helper()
@@ -76,7 +76,7 @@ func WantLateRefused(t *testing.T, s *redistest.Server) {
 	wantValue(old)
 
 	w.Suspend()
-	s.Do("PEXPIRE", locktest.StateKey("a"), "1") // its time is over
+	s.Do("PEXPIRE", locktest.StateKey("a"), "1") // it expires
 	next := locktest.Lock(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
 	check.Must(t, next.Token() > old, "the next token is %d, want more than %d", next.Token(), old)
 	check.OK(t, "the next holder's write", write(c, next.Token()))

@@ -21,8 +21,8 @@ type Room struct {
 	hold, wait, try func(context.Context, *redlatch.Client, string) (*redlatch.Lease, error)
 }
 
-// Rooms is a rwmutex that is read, and a semaphore with one permit of three left. A worker process
-// waits as a writer, or for two permits.
+// Rooms returns a rwmutex that is read, and a semaphore with one permit of three left. A worker
+// process waits as a writer, or for two permits.
 func Rooms() map[string]Room {
 	read := func(ctx context.Context, c *redlatch.Client, name string) (*redlatch.Lease, error) {
 		return c.RWMutex(name).RLock(ctx)
@@ -41,7 +41,7 @@ func Rooms() map[string]Room {
 	return map[string]Room{"rwmutex": {2, read, read, tryRead}, "semaphore": {3, acquire(2), acquire(1), try}}
 }
 
-// Lock is the room as a lock, for a client.
+// Lock returns the room as a lock, for a client.
 func (r Room) Lock(c *redlatch.Client, name string) kindtest.Lock {
 	return kindtest.Lock{
 		Kind: kindtest.Kinds()[r.kind], Name: name,
@@ -50,8 +50,8 @@ func (r Room) Lock(c *redlatch.Client, name string) kindtest.Lock {
 	}
 }
 
-// Behind has one hold the room, and a process wait for more than there is. It returns when the
-// process listens.
+// Behind makes a client hold the room, and a process wait for more than there is. It returns when
+// the process listens.
 func (r Room) Behind(t *testing.T, s *redistest.Server, name string, heartbeat time.Duration) *Worker {
 	t.Helper()
 	held := check.Value(r.hold(t.Context(), locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), name)).OK(t)

@@ -32,7 +32,7 @@ type Job struct {
 	Heartbeat time.Duration
 	Writes    bool   // its token to the key "value" when it is asked
 	Leave     bool   // it releases its lease when it is asked, and ends
-	Detach    bool   // it detaches its lease, and tells the text
+	Detach    bool   // it detaches its lease, and reports the text
 	Then      string // when it is asked, it locks this mutex too, under the context of its lease
 	Labels    map[string]string
 }
@@ -48,7 +48,7 @@ type Report struct {
 	Lost   bool   // with a LostError as its cause
 	Text   string // of a lease that it detached
 
-	// What a write came to, if the job writes.
+	// The result of a write, if the job writes.
 	Stale   bool
 	Failure string // "" if it passed
 }
@@ -179,27 +179,27 @@ func Start(t testing.TB, j Job) *Worker {
 	return w
 }
 
-// Next is the next thing that the worker says.
+// Next returns the next report of the worker.
 func (w *Worker) Next() Report {
 	w.t.Helper()
 	return help.Receive(w.t, w.reports, "a worker")
 }
 
-// Ask has the worker look at its lease.
+// Ask makes the worker look at its lease.
 func (w *Worker) Ask() {
 	w.t.Helper()
 	check.OK(w.t, "Fprintln", check.ErrorOf(fmt.Fprintln(w.input, "and now?")))
 }
 
-// Resume has a suspended worker go on.
+// Resume makes a suspended worker go on.
 func (w *Worker) Resume() { w.signal(syscall.SIGCONT) }
 
 // Kill kills the worker, which leaves everything as it is.
 func (w *Worker) Kill() { w.signal(syscall.SIGKILL) }
 
-// Suspend returns when the worker stands still. Its threads stop one by one: right after the
-// signal, one of them may still be reading a grant that another process makes because of what the
-// test does next.
+// Suspend stops the worker, and returns when it stands still. Its threads stop one by one: right
+// after the signal, one of them may still be reading a grant that another process makes because of
+// what the test does next.
 func (w *Worker) Suspend() {
 	w.t.Helper()
 	w.signal(syscall.SIGSTOP)

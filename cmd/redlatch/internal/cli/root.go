@@ -80,8 +80,8 @@ func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
 	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), talk.Unconnected(e.Err))
 }
 
-// named lists the commands that take the name of a lock, or a pattern, as their first argument. A
-// lease given as a text has the name in it.
+// named lists the commands that take the name of a lock, or a pattern, as their first argument,
+// unless the text of a lease has the name.
 var named = []string{"run", "elect", "lock", "unlock", "inspect", "release", "ls", "log"}
 
 // newRootCommand returns the tree of commands. *started becomes true when the command line made

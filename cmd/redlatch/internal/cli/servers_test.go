@@ -59,11 +59,11 @@ func TestHints(t *testing.T) {
 		{"redis://reader:hush@" + master.Addr(), "NOPERM", "`redlatch doctor --acl` prints the commands"},
 		{"redis://reader:wrong@" + master.Addr(), "WRONGPASS", "the user or the password in REDLATCH_REDIS"},
 		{"rediss://" + secure.Addr(), "unknown authority", "name the authority that signed"},
-		{"redis://" + secure.Addr(), "no answer from Redis", "a server that speaks TLS at this port answers so"},
-		{"rediss://" + master.Addr(), "the TLS handshake got no answer", "see whether a server is up there, and speaks TLS"},
-		{"redis://" + web.Listener.Addr().String(), "unknown message type", "what answers at this port is no Redis"},
+		{"redis://" + secure.Addr(), "no answer from Redis", "a TLS server answers like this on a plain connection"},
+		{"rediss://" + master.Addr(), "the TLS handshake got no answer", "check that a server is up and speaks TLS"},
+		{"redis://" + web.Listener.Addr().String(), "unknown message type", "the program on this port is not Redis"},
 		{"redis://" + master.Addr() + "/99", "DB index is out of range", "the server has fewer databases than that"},
-		{"redis+sentinel://" + master.Addr() + "/main", "unknown command", "what answers at this port is no Sentinel"},
+		{"redis+sentinel://" + master.Addr() + "/main", "unknown command", "the program on this port is not Sentinel"},
 		{"redis://host.invalid", "host.invalid", "see the name of the host"},
 		{"redis://127.0.0.1:1", "connection refused", "start a server with `redlatch dev`"},
 		{"redis+cluster://127.0.0.1:1,127.0.0.1:2", "connection refused", "start the server that is down"},
@@ -158,5 +158,5 @@ func TestReplicaIsSaidToBeOne(t *testing.T) {
 	check.Equal(t, code, exit.Unreachable, "the code of a lock that is free as far as a replica knows")
 	master.Kill()
 	replica.AwaitInfo("replication", "master_link_status:down")
-	check.That(t, strings.Contains(said(replica, "ls"), "whose master it does not hear now"), "ls says %q", said(replica, "ls"))
+	check.That(t, strings.Contains(said(replica, "ls"), "cut off from its master"), "ls says %q", said(replica, "ls"))
 }

@@ -127,7 +127,7 @@ func parse(url string) (dial rueidis.ClientOption, addr string, cluster bool, er
 // URL without a user, it returns a command that creates one.
 func Access(o Options) (lines []string, err error) {
 	cannot := func(what, text string) error {
-		return fmt.Errorf("%w: the %s %q has a blank or a quote, which the rules of a user cannot spell", redlatch.ErrInvalid, what, text)
+		return fmt.Errorf("%w: the %s %q contains a space or a quote, which ACL rules cannot express", redlatch.ErrInvalid, what, text)
 	}
 	spells := func(text string) bool {
 		return !strings.ContainsAny(text, `"'`) && !strings.ContainsFunc(text, unicode.IsSpace)
@@ -172,7 +172,7 @@ func (v *visit) unreachable(addr string, err error) {
 	v.silent = true
 	found, advice := v.Explain(err, v.url)
 	advice = cmp.Or(advice, "check the address, the password and the network")
-	v.report(Finding{addr, "reach", Fault, found, advice + "; nothing else of this server was looked at"})
+	v.report(Finding{addr, "reach", Fault, found, advice + "; no other check of this server was made"})
 }
 
 // deployment examines the servers of one URL. It returns an error if the URL makes no sense.
@@ -229,7 +229,7 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 func (v *visit) once(n *node) {
 	id := n.info["run_id"]
 	if other := v.runs[id]; id != "" && other != "" && len(v.URLs) > 1 {
-		const advice = "it has two votes, so that its loss can be that of the majority: name each server once"
+		const advice = "it has two votes, so losing it can cost the majority: name each server once"
 		v.report(Finding{"", "votes", Fault, fmt.Sprintf("%s and %s are one server", n.addr, other), advice})
 	}
 	v.runs[id] = n.addr

@@ -81,7 +81,7 @@ func TestIncompleteLookIsNotOK(t *testing.T) {
 	s := redistest.Start(t)
 	s.Do("EVAL", "for i = 1, 3000 do redis.call('SET', '{redlatch:used:' .. i .. '}:fence', i, 'EX', 604800) end", "0")
 	all := gather(t, doctor.Examine, doctor.Options{URLs: []string{s.URL()}, Prefix: prefix, TTL: 30 * time.Second, Look: time.Nanosecond})
-	all.want(t, "locks", doctor.Note, "met 0 keys under the prefix (the server has about 3000 in all), with 0 names in use: not at the rest", "redlatch ls")
+	all.want(t, "locks", doctor.Note, "saw 0 keys under the prefix (the server has about 3000 in all), with 0 names in use, and did not look at the rest", "redlatch ls")
 	for _, f := range all {
 		check.That(t, f.Check != "locks" || f.Level != doctor.OK, "%+v after an incomplete look", f)
 	}
@@ -204,7 +204,7 @@ func TestForeignKeys(t *testing.T) {
 		s.Do("SET", prefix+strconv.Itoa(i), "somebody")
 	}
 	all = examine(t, s.URL())
-	all.want(t, "locks", doctor.Note, "names like these: 5 more", "`redlatch ls`")
+	all.want(t, "locks", doctor.Note, "5 more names like these", "`redlatch ls`")
 	faults := 0
 	for _, f := range all {
 		if f.Check == "locks" && f.Level == doctor.Fault {
@@ -234,7 +234,7 @@ func TestCluster(t *testing.T) {
 	}
 	all = examine(t, where)
 	all.want(t, "cluster", doctor.Fault)
-	all.want(t, "rights", doctor.Fault, "CLUSTERDOWN", "was not found out")
+	all.want(t, "rights", doctor.Fault, "CLUSTERDOWN", "are still unknown")
 }
 
 // TestClusterThatHasFailedOver: a master is dead, and its replica serves its slots.

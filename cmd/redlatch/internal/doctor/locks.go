@@ -101,7 +101,7 @@ func (v *visit) rights(ctx context.Context, n *node) {
 	}
 	switch what := "scripts cannot be run: "; {
 	case r.Err != nil && retry.Transient(r.Err):
-		v.report(Finding{n.addr, "rights", Fault, what + clean(r.Err), "look again when the server does what it should: which rights there are was not found out"})
+		v.report(Finding{n.addr, "rights", Fault, what + clean(r.Err), "run the doctor again when the server works: the user's rights are still unknown"})
 		return
 	case r.Err != nil:
 		v.lacks(n, what+clean(r.Err))
@@ -118,7 +118,7 @@ func (v *visit) rights(ctx context.Context, n *node) {
 	if len(ofJournal) > 0 {
 		v.report(Finding{
 			n.addr, "journal", Note, "not permitted in scripts: " + strings.Join(ofJournal, ", "),
-			"what happens is not noted for `redlatch log`, and all else works; " + permit,
+			"`redlatch log` stays empty; everything else works; " + permit,
 		})
 	}
 	if len(refused) > 0 {
@@ -174,7 +174,7 @@ func (v *visit) listening(ctx context.Context, n *node, sharded bool) {
 	f := Finding{n.addr, "publish", OK, what + " arrive", ""}
 	if err := <-heard; err != nil {
 		f.Level, f.Found = Warning, "no "+what+" arrive: "+clean(err)
-		f.Advice = "waiting works all the same, by asking at each heartbeat, or four times a second without a subscription"
+		f.Advice = "waiting still works by polling: at each heartbeat, or four times a second without a subscription"
 		if retry.Says(err, "NOPERM") {
 			f.Advice += "; to wait without asking, permit " + rights + " and the channels; " + permit
 		}
@@ -220,9 +220,9 @@ func (v *visit) quorum(nodes []redlatch.NodeInfo) {
 			f.Found = "not used yet"
 		case t.voters <= len(v.URLs)/2:
 			f.Level = Fault
-			f.Advice = "nothing can be acquired: start the nodes that are down; a node votes again when it has rested and most of the others tell it their tokens"
+			f.Advice = "nothing can be acquired: start the nodes that are down; a node votes again once it has rested and has learned the tokens of most other nodes"
 		case t.voters < len(v.URLs):
-			f.Level, f.Advice = Warning, "each node less is one that must not fail any more; a node that answers gets its vote back with the next acquisitions"
+			f.Level, f.Advice = Warning, "each node that does not vote leaves one fewer that may fail; a node that answers votes again at the next acquisitions"
 		}
 		v.report(f)
 	}
@@ -266,7 +266,7 @@ func (v *visit) names(look context.Context, client *redlatch.Client, mute bool) 
 	defer func() {
 		for _, n := range met {
 			if more := n - maxTold; more > 0 {
-				v.report(Finding{"", "locks", Note, fmt.Sprintf("names like these: %s more", fleet.Count(more)), "`redlatch ls` lists all names"})
+				v.report(Finding{"", "locks", Note, fmt.Sprintf("%s more names like these", fleet.Count(more)), "`redlatch ls` lists all names"})
 			}
 		}
 	}()
@@ -283,7 +283,7 @@ func (v *visit) names(look context.Context, client *redlatch.Client, mute bool) 
 		names++
 		all.Add(fleet.NewLock(info, time.Time{}))
 		if info.Abandoned() {
-			tell(Finding{"", "locks", Note, fmt.Sprintf("%q is free, and only the dead wait for it", info.Name), "the next process that locks it forgets them, and without any the line is gone after an hour"})
+			tell(Finding{"", "locks", Note, fmt.Sprintf("%q is free, and only dead clients are in its line", info.Name), "the next acquisition removes them; without one, the line expires after an hour"})
 		}
 		if f, ok := v.suspect(info); ok {
 			strange++
@@ -291,7 +291,7 @@ func (v *visit) names(look context.Context, client *redlatch.Client, mute bool) 
 		}
 	}
 	if mute || all.Doubtful > 0 {
-		found := fmt.Sprintf("names that are known to be in use: %s, of which %s may have a holder that too few nodes can tell", fleet.Count(all.Names), fleet.Count(all.Doubtful))
+		found := fmt.Sprintf("names known to be in use: %s; for %s of them, too few nodes answered to say whether there is a holder", fleet.Count(all.Names), fleet.Count(all.Doubtful))
 		v.report(Finding{"", "locks", Warning, found, "a lock that is held may be missing: see the nodes that do not answer, or do not vote"})
 	} else if strange == 0 {
 		v.report(Finding{"", "locks", OK, inUse(all), ""})
@@ -319,10 +319,10 @@ func (v *visit) deadlocks(ctx context.Context, client *redlatch.Client) {
 	all, err := client.Deadlocks(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		v.report(Finding{"", "deadlocks", Note, fmt.Sprintf("not looked for: names alone took %v", v.Look), "`redlatch ls --deadlocks` looks, however long that takes"})
+		v.report(Finding{"", "deadlocks", Note, fmt.Sprintf("not checked: listing the names alone took %v", v.Look), "`redlatch ls --deadlocks` looks, however long that takes"})
 		return
 	case err != nil:
-		v.report(Finding{"", "deadlocks", Warning, "they cannot be looked for: " + clean(err), ""})
+		v.report(Finding{"", "deadlocks", Warning, "the check failed: " + clean(err), ""})
 		return
 	case len(all) == 0:
 		v.report(Finding{"", "deadlocks", OK, "no processes wait for each other", ""})
@@ -331,36 +331,36 @@ func (v *visit) deadlocks(ctx context.Context, client *redlatch.Client) {
 		v.report(Finding{
 			"", "deadlocks", Fault, d.String(),
 			"`redlatch ls --deadlocks` tells more; stop one of the processes, or take a lock from it with `redlatch release NAME --force`; " +
-				"then have the program lock in the same order everywhere, or with a MultiMutex",
+				"then make the program lock names in the same order everywhere, or with a MultiMutex",
 		})
 	}
 }
 
-// incomplete says how far an unfinished look came.
+// incomplete says how far an unfinished look got.
 func (v *visit) incomplete(keys, names int) string {
 	of := ""
 	if v.keys > 0 {
 		of = fmt.Sprintf(" (the server has about %d in all)", v.keys)
 	}
-	return fmt.Sprintf("looked for %v and met %d keys under the prefix%s, with %d names in use: not at the rest", v.Look, keys, of, names)
+	return fmt.Sprintf("stopped after %v: saw %d keys under the prefix%s, with %d names in use, and did not look at the rest", v.Look, keys, of, names)
 }
 
 // suspect returns what is wrong with a name, if anything is.
 func (v *visit) suspect(info redlatch.LockInfo) (Finding, bool) {
 	f := Finding{"", "locks", Warning, fmt.Sprintf("key %q is a %s", info.Key, info.RedisType), ""}
 	if info.RedisType != "" {
-		f.Advice = "it is no lock, and keeps the name from being one: delete it, or give locks a prefix of their own"
+		f.Advice = "it is not a lock, and blocks the name for locks: delete it, or give locks a prefix of their own"
 		return f, true
 	}
 	for _, h := range info.Holders {
 		switch {
 		case h.Foreign && h.Remaining < 0:
-			f.Level, f.Found = Fault, fmt.Sprintf("%q is held by %q, which is not redlatch's, and never expires", info.Name, h.Owner)
-			f.Advice = "if no program is at work under it: `" + v.Again(info.Name, "release", "--force", "--owner", h.Owner) + "`"
+			f.Level, f.Found = Fault, fmt.Sprintf("%q is held by %q, which is not a redlatch owner, and the key never expires", info.Name, h.Owner)
+			f.Advice = "if no program still relies on this lock: `" + v.Again(info.Name, "release", "--force", "--owner", h.Owner) + "`"
 			return f, true
 		case h.Foreign:
 			f.Level, f.Found = Note, fmt.Sprintf("%q is held by %q, which is not redlatch's", info.Name, h.Owner)
-			f.Advice = "it does not hand over: who waits asks ten times a second"
+			f.Advice = "it does not hand the lock over: redlatch waiters poll ten times a second"
 			return f, true
 		}
 	}

@@ -38,11 +38,11 @@ var needs = []struct {
 	{"time", "TIME in scripts", Fault, unusable + ": expiries and the order of waiters go by the server's clock"},
 	{"expiry", "keys that expire by the millisecond", Fault, unusable + ": a crashed holder would keep its lock"},
 	{"numbers", "numbers in scripts keep their digits", Fault, unusable + ": tokens would not be in order"},
-	{"sorted sets", "sorted sets with exact scores", Fault, unusable + ": the line of waiters is one"},
+	{"sorted sets", "sorted sets with exact scores", Fault, unusable + ": the line of waiters is a sorted set"},
 	{"bitmaps", "BITPOS in scripts", Warning, "slot pools cannot be used; all other kinds can"},
 	{"run_id", "INFO with run_id in scripts", Note, "the server cannot be a node of a quorum: after a restart it could not tell that it may have forgotten its votes"},
-	{"PUBLISH", "PUBLISH in scripts", Warning, "waiters are not told: a hand-over takes up to a heartbeat, 5s"},
-	{"NUMSUB", "PUBSUB NUMSUB in scripts", Note, "a dead waiter is passed over only when its client was not heard of for three heartbeats"},
+	{"PUBLISH", "PUBLISH in scripts", Warning, "waiters get no message: a hand-over takes up to one heartbeat (5s)"},
+	{"NUMSUB", "PUBSUB NUMSUB in scripts", Note, "a dead waiter is skipped only after its client has been silent for three heartbeats"},
 	{"SPUBLISH", "SPUBLISH in scripts", Note, "in a cluster, grants go over plain channels, to all of its nodes"},
 }
 

@@ -48,7 +48,7 @@ func TestProbeOfServerThatLacks(t *testing.T) {
 		{"info", "run_id", doctor.Note, []string{"run_id", "cannot be a node of a quorum"}},
 		{"info", "INFO", doctor.Note, []string{"look at less"}},
 		{"bitpos", "bitmaps", doctor.Warning, []string{"slot pools cannot be used"}},
-		{"publish", "PUBLISH", doctor.Warning, []string{"up to a heartbeat"}},
+		{"publish", "PUBLISH", doctor.Warning, []string{"up to one heartbeat"}},
 		{"pubsub", "NUMSUB", doctor.Note, []string{"three heartbeats"}},
 		{"wait", "WAIT", doctor.Note, []string{"LockOptions.Replicas cannot be used"}},
 		{"scan", "SCAN", doctor.Note, []string{"cannot list names"}},

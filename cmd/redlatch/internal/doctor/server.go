@@ -21,7 +21,7 @@ func (v *visit) server(ctx context.Context, n *node, cluster bool) {
 	}
 	text, err := n.text(ctx, "INFO")
 	if err != nil {
-		v.report(Finding{n.addr, "info", Warning, "INFO cannot be read: " + clean(err), "permit +info, for this examination at least"})
+		v.report(Finding{n.addr, "info", Warning, "INFO cannot be read: " + clean(err), "permit +info, at least for this check"})
 		return
 	}
 	n.info = Pairs(text, "\n", ":")
@@ -61,9 +61,9 @@ func (v *visit) roundTrip(ctx context.Context, n *node) bool {
 	slices.Sort(times)
 	f := Finding{n.addr, "round trip", OK, "", ""}
 	f.Found = fmt.Sprintf("%v, at best %v; the TTL is %v", round(times[4]), round(times[0]), v.TTL)
-	switch advice := "use a longer TTL, or a server that is nearer"; {
+	switch advice := "use a longer TTL, or a closer server"; {
 	case times[4] > time.Second:
-		f.Level, f.Advice = Fault, "no request is answered within a third of its time limit, 1s by default: use a server that is nearer, or a longer RequestTimeout"
+		f.Level, f.Advice = Fault, "no request is answered within a third of its time limit, 1s by default: use a closer server, or a longer RequestTimeout"
 	case times[4] > v.TTL/10:
 		f.Level, f.Advice = Fault, advice
 	case times[4] > v.TTL/100:
@@ -79,7 +79,7 @@ func (v *visit) version(n *node) {
 		name, version = "Valkey", n.info["valkey_version"]
 	}
 	if version == "" {
-		v.report(Finding{n.addr, "version", Note, "the server does not tell: the embedded one, or no Redis", "for development only: nothing is kept"})
+		v.report(Finding{n.addr, "version", Note, "the server reports no version: it is the embedded server, or not Redis", "for development only: nothing is kept"})
 		return
 	}
 	f := Finding{n.addr, "version", OK, name + " " + version, ""}
@@ -102,7 +102,7 @@ func (v *visit) role(n *node, cluster bool) {
 			f.Level, f.Advice = Fault, "a replica takes no locks: give the address of the master, or of Sentinel (redis+sentinel://)"
 		}
 		if n.info["master_link_status"] == "down" {
-			f.worse("and cut off from it", "it would be promoted without the locks of the meantime")
+			f.worse("and cut off from it", "if it is promoted, it lacks the locks that were acquired since")
 		}
 	}
 	if n.info["loading"] == "1" {
@@ -132,7 +132,7 @@ func (v *visit) memory(n *node) {
 		f.Level, f.Found = Fault, fmt.Sprintf("memory is full: %d of %d bytes", used, most)
 		f.Advice = "locks that are held stay held, but new mutexes and places in line are refused (OOM): raise maxmemory, or see what else fills the server"
 	case policy == "":
-		f.Level, f.Found, f.Advice = Warning, "the server does not tell its maxmemory-policy", "make sure that it is noeviction"
+		f.Level, f.Found, f.Advice = Warning, "the server does not report its maxmemory-policy", "make sure that it is noeviction"
 	case policy != "noeviction" && limit != "0":
 		f.Level, f.Advice = Fault, "a lock that is evicted can be held twice: CONFIG SET maxmemory-policy noeviction, or a server for locks alone"
 	case policy != "noeviction":
@@ -175,7 +175,7 @@ func (v *visit) replicas(ctx context.Context, n *node) {
 		f := Finding{n.addr, "replicas", OK, fmt.Sprintf("%s:%s %s, %d bytes and %ss behind", replica["ip"], replica["port"], replica["state"],
 			max(0, written-at), cmp.Or(replica["lag"], "?")), ""}
 		if lag, _ := strconv.Atoi(replica["lag"]); replica["state"] != "online" || time.Duration(lag)*time.Second > max(v.TTL/10, time.Second) {
-			f.Level, f.Advice = Warning, "if it is promoted now, locks of the last seconds are lost: see to the replica and the network"
+			f.Level, f.Advice = Warning, "if it is promoted now, locks of the last seconds are lost: check the replica and the network"
 		}
 		v.report(f)
 	}
@@ -193,7 +193,7 @@ func (v *visit) replicas(ctx context.Context, n *node) {
 		f.Level, f.Found, f.Advice = Note, "it cannot be read", "permit +config|get, or see that it is 1 or more"
 	case "0":
 		f.Level = Warning
-		f.Advice = "a master that is cut off goes on giving locks which are lost: CONFIG SET min-replicas-to-write 1, and see LockOptions.Replicas"
+		f.Advice = "a master that is cut off keeps granting locks that will be lost: CONFIG SET min-replicas-to-write 1, and see LockOptions.Replicas"
 	}
 	v.report(f)
 }
@@ -214,7 +214,7 @@ func (v *visit) clocks() {
 	for _, at := range slices.Sorted(maps.Keys(v.offset)) {
 		offset := v.offset[at]
 		f := Finding{at, "clock", OK, fmt.Sprintf("%v from this machine's", round(offset)), ""}
-		const advice = "keep clocks together by slewing (chrony, ntpd -x): tokens after a failover or a loss of data go by the server's clock, " +
+		const advice = "synchronize clocks by slewing (chrony, ntpd -x): tokens after a failover or a loss of data go by the server's clock, " +
 			"and a clock that is set forward ends leases before their time"
 		switch off := offset.Abs(); {
 		case off > time.Minute:

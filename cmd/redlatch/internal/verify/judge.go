@@ -84,7 +84,7 @@ func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 		Silent: silent(p), Shared: p.Deployment == "quorum",
 	}
 	if p.Deployment == "quorum" {
-		// At a quorum, an acquisition is rounds over all nodes, and a message is a hint to try.
+		// At a quorum, an acquisition takes rounds over all nodes. A message is a hint to try.
 		r.Heartbeat = 0
 	}
 	for _, e := range h.Faults {
@@ -200,7 +200,7 @@ func (r *Report) tooLittle(h *history.History) (reasons []string) {
 		}
 	}
 	if r.Control.Refused == 0 || r.Control.LostWithout == 0 {
-		reasons = append(reasons, "too mild: no late write came that tokens had to keep out; stop and stall bring them, and more time")
+		reasons = append(reasons, "too mild: no late write came that tokens had to reject; use the faults stop and stall, or a longer --duration")
 	}
 	if h.Calm == 0 {
 		reasons = append(reasons, "it was ended before the quiet part, in which every waiter must be served")

@@ -89,8 +89,8 @@ func (f *Figures) add(other Figures) {
 // planFile is where the plan is kept, beside the histories.
 const planFile = "plan.json"
 
-// lateClock is the name under which a history has how late a timer fired in the quiet part. On a
-// machine that is busy with other things, waiters wait longer.
+// lateClock names the event that notes how late a timer fired in the quiet part. On a machine that
+// is busy with other things, waiters wait longer.
 const lateClock = "late clock"
 
 // lateTimes is how many times that delay is added to the bound within which waiters are served.
@@ -139,7 +139,7 @@ func (p Plan) clientName() string {
 }
 
 // silent reports whether the doctor found that no messages arrive, as for a user without a right to
-// the channels. Waiters then ask again and again instead.
+// the channels. Waiters then poll instead.
 func silent(p Plan) bool {
 	return slices.ContainsFunc(p.Doctor, func(f doctor.Finding) bool { return f.Check == "publish" && f.Level != doctor.OK })
 }
@@ -148,13 +148,13 @@ func silent(p Plan) bool {
 func promises(deployment string, faults []string) []string {
 	all := []string{
 		"tokens of a name increase over all acquisitions, and a resource that checks them takes no late write",
-		"a crashed holder costs the others what was left of its lease; a crashed waiter costs nothing once its connection is seen to close",
-		"a request may be sent twice and means one; nothing stays in Redis but what expires",
+		"a crashed holder delays others by what was left of its lease; a crashed waiter costs nothing once its connection is seen to close",
+		"a request that is sent twice takes effect once; nothing stays in Redis but what expires",
 	}
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(faults, name) })
 	}
-	exclusion := "two never hold a lock at once"
+	exclusion := "two clients never hold a lock at the same time"
 	var but []string // when they may
 	switch {
 	case deployment == "quorum":

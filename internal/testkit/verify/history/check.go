@@ -256,8 +256,7 @@ func (h *History) Windows(r Rules) Finding {
 
 // Tokens looks for a token that is not larger than that of an earlier grant of the name: one that
 // had been granted before this one was asked for, or that was believed held before this one was. Of
-// two that were granted around a loss, and may be held at once, belief does not show which came
-// first.
+// two granted around a loss that may be held at once, belief does not show which was first.
 func (h *History) Tokens(r Rules) Finding {
 	f := Finding{Check: "tokens", Promise: "tokens of a name increase in the order of grants"}
 	for _, holds := range h.ByName(Mutex, Multi, Reentrant, RWMutex, Semaphore, SlotPool, Election, Job) {

@@ -16,7 +16,7 @@ type Finding struct {
 	First   string `json:"first,omitempty"`   // the first of them, in words
 	At      int64  `json:"at,omitempty"`      // when that was
 	Name    string `json:"name,omitempty"`    // of the lock
-	Unknown string `json:"unknown,omitempty"` // why the records do not tell
+	Unknown string `json:"unknown,omitempty"` // why the records do not show it
 
 	Excused   int            `json:"excused,omitempty"`       // overlaps at a time without this promise
 	ExcusedBy map[string]int `json:"excused_by,omitempty"`    // of them, by the fault that broke it

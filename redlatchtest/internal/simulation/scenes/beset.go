@@ -19,9 +19,8 @@ func (a *player) besetting() (k sharable, p *partner) {
 	return a.lock(), a.meets(lasting(besetTTL), func(o *redlatch.Options) { o.RequestTimeout = sent })
 }
 
-// beset makes each request of a client meet mishaps: the request or its reply gets lost, it is
-// late, or a server refuses it. What the client says in the end is true, and it leaves nothing
-// behind.
+// beset makes each request of a client meet mishaps: the request or its reply is lost, it is late,
+// or a server refuses it. What the client says in the end is true, and nothing is left behind.
 func beset(a *player) {
 	k, p := a.besetting()
 	a.besets(p, k.name)

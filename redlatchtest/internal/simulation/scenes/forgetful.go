@@ -83,8 +83,7 @@ func forgetful(a *player) {
 }
 
 // evenly holds a lock at three of four nodes: a bare majority. A client that hears one of those
-// last says that the lock is taken. A client that hears only two nodes says that too few were
-// reached.
+// last says that the lock is taken. A client that hears only two says that too few were reached.
 func evenly(a *player) {
 	a.needs(a.Plan.Harm == world.Calm)
 	nodes := a.founds(4)

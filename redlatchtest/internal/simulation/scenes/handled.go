@@ -14,7 +14,7 @@ import (
 
 // handleable is a lock with which a program does anything that is allowed.
 type handleable struct {
-	sharable // no client gets it while full leases are held
+	sharable // no client gets it while as many leases as full says are held
 	full     int
 	room     int // how many leases there can be; 0 for no bound
 	enter    func(c *redlatch.Client, o redlatch.LockOptions) locker

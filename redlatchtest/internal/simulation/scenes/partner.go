@@ -18,7 +18,7 @@ type stage struct {
 	texts    []string   // of leases that were detached
 	lastUsed string     // of those: adopted last
 	flow     string     // is in the mutex "named"
-	flows    int        // how often flow has entered it
+	flows    int        // how many entries flow has in it
 	robbed   int64      // the largest token of the mutex "robbed"
 	shared   neighbourhood
 }

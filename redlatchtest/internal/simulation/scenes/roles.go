@@ -32,7 +32,7 @@ func (a *player) lockOptions() (o redlatch.LockOptions) {
 	return o
 }
 
-// asks returns an acquisition with these options. It waits, or once in tries times only tries.
+// asks returns an acquisition with these options. It waits, or once in tries times it only tries.
 func (a *player) asks(kind, name string, o redlatch.LockOptions, on locker, tries int) world.Acquisition {
 	q := world.Acquisition{
 		Kind: kind, Name: name, Wait: !a.OneIn(tries), TTL: o.TTL, Most: o.MaxWait, Line: o.MaxWaiters,

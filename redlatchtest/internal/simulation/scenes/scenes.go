@@ -38,7 +38,7 @@ func bereaved(a *player) {
 	}
 }
 
-// beside lets a waiter for more permits than are free die in line. It keeps out none that fits.
+// beside leaves a dead waiter in line for more permits than are free. Clients that fit get in.
 func beside(a *player) {
 	k := a.lock("semaphore")
 	one := func(size int64) (*redlatch.Lease, error) {

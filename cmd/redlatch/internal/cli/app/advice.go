@@ -22,9 +22,9 @@ var refusals = map[string]string{
 	"WRONGPASS":   "the user or the password in REDLATCH_REDIS, REDLATCH_REDIS_FILE or --redis is wrong",
 	"NOPERM":      "`redlatch doctor --acl` prints the commands for Redis that give this user its rights",
 	"LOADING":     "the server has just started and is loading its data: wait until it has",
-	"TRYAGAIN":    "the keys of that name are being moved to another node, or were left between two: `redis-cli --cluster check` tells",
+	"TRYAGAIN":    "the keys of that name are being moved to another node, or a move was left half done: see `redis-cli --cluster check`",
 	"CLUSTERDOWN": "the cluster does not serve that name: `redlatch doctor` looks at each of its nodes",
-	"BUSY":        "another program's script keeps the server: see its log; `redis-cli SCRIPT KILL` ends a script that has written nothing",
+	"BUSY":        "another program's script blocks the server: see its log; `redis-cli SCRIPT KILL` ends a script that has written nothing",
 	"OOM":         "the server is out of memory: `redlatch doctor` looks at its limit and its policy",
 	"MISCONF":     "the server cannot save its data, and so refuses writes: see its log, and the disk",
 }
@@ -33,15 +33,15 @@ var refusals = map[string]string{
 // rediss:// unless it is the same. The first match counts.
 var signs = []struct{ text, plain, secure string }{
 	{"signed by unknown authority", "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM", ""},
-	{"x509: ", "the certificate is not for the host in the URL, or not valid today: connect by a name that it has", ""},
-	{"received unknown message type", "what answers at this port is no Redis: see the port in the URL", ""},
+	{"x509: ", "the certificate is not valid for the host in the URL, or not valid today: use a host name that it lists", ""},
+	{"received unknown message type", "the program on this port is not Redis: see the port in the URL", ""},
 	{"no such host", "see the name of the host in the URL", ""},
-	{"max number of clients", "the server has as many connections as its maxclients allows: stop some clients, or raise it by a connection that is open", ""},
-	{"role is not master", "Sentinel names a server that is no master: look again when its failover is over, or see what `SENTINEL MASTERS` says", ""},
+	{"max number of clients", "the server has as many connections as its maxclients allows: stop some clients, or raise maxclients over a connection that is still open", ""},
+	{"role is not master", "Sentinel names a server that is not a master: retry after the failover, or check `SENTINEL MASTERS`", ""},
 	{"connection refused", hintUnreachable, hintNoTLS},
-	{"does not vote", "wait until the nodes have rested, as they do after a restart: `redlatch doctor` tells for how long", ""},
+	{"does not vote", "wait: restarted nodes rest before they vote; `redlatch doctor` shows for how long", ""},
 	{"TLS handshake", hintNoTLS, ""},
-	{"has passed", "--wait bounds each request, too: give --wait more time than a request takes, or use --try; else see the server's log and its load", ""},
+	{"has passed", "--wait also limits each request: set it longer than a request takes, or use --try; otherwise check the server's log and load", ""},
 	{"in time", "a server listens there and does not answer in time: see its log and its load, a slow command, a firewall", ""},
 	{"connection reset by peer", hintTLS, hintNoTLS},
 	{"EOF", hintTLS, hintNoTLS},
@@ -50,10 +50,10 @@ var signs = []struct{ text, plain, secure string }{
 
 const (
 	hintUnreachable = "start a server with `redlatch dev` or `redis-server`, or name one with --redis URL or REDLATCH_REDIS"
-	hintOneOf       = "start the server that is down, or wait until another takes over for it; or name others with --redis or REDLATCH_REDIS"
+	hintOneOf       = "start the server that is down, or wait for the failover; or name others with --redis or REDLATCH_REDIS"
 	hintNodes       = "`redlatch doctor` looks at each of the servers, and says which one is wrong"
-	hintNoTLS       = "see whether a server is up there, and speaks TLS at this port: rediss:// is for no other"
-	hintTLS         = "a server that speaks TLS at this port answers so: try rediss:// in place of redis://"
+	hintNoTLS       = "check that a server is up and speaks TLS on this port, which rediss:// requires"
+	hintTLS         = "a TLS server answers like this on a plain connection: try rediss:// in place of redis://"
 )
 
 // Advice returns what to do about an error of the connection to these servers, or "" for any other
@@ -62,12 +62,12 @@ func Advice(err error, urls []string) string {
 	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
 		switch {
 		case refused.Code() == "NOAUTH" && len(Inherited()) > 0:
-			return "`redlatch run` keeps the password from its command: run it with --keep-password, or with the URL in a file that " +
+			return "`redlatch run` hides the password from its command: run it with --keep-password, or with the URL in a file that " +
 				"REDLATCH_REDIS_FILE names"
 		case strings.Contains(refused.Text, "DB index is out of range"):
 			return "the server has fewer databases than that: give a smaller number at the end of the URL, or none"
 		case strings.Contains(refused.Text, "unknown command") && strings.Contains(refused.Text, "SENTINEL"):
-			return "what answers at this port is no Sentinel, which listens on 26379 as a rule: redis:// is for a server itself"
+			return "the program on this port is not Sentinel, which listens on 26379 as a rule: redis:// is for a server itself"
 		}
 		if retry.Progresses(err) {
 			return "many waiters of that lock are dead, and each request drops some of them: try again"

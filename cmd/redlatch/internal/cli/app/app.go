@@ -44,7 +44,7 @@ func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 func (a *App) Noting() redlatch.JournalOptions {
 	return redlatch.JournalOptions{Trouble: func(err error) {
 		if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
-			a.Say("what happens here is not noted for `redlatch log`: %s; all else works", talk.Text(err))
+			a.Say("cannot write to the journal, so `redlatch log` will not show this process: %s; everything else works", talk.Text(err))
 		}
 	}}
 }
@@ -62,7 +62,7 @@ func (a *App) Watch(ask func() error) (stop func()) {
 			down = asked
 			what := "Redis does not answer"
 			if over = "Redis answers again"; !errors.Is(err, redlatch.ErrUnreachable) {
-				what, over = "nothing can be seen now", "it can be seen again"
+				what, over = "cannot read from Redis", "reading from Redis works again"
 			}
 			a.Say("%s: %s", what, talk.Text(err))
 		case err == nil && !down.IsZero():

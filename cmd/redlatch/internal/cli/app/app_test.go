@@ -32,7 +32,7 @@ func TestAdvice(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
 		// During a failover it may name a replica, of which rueidis says this.
-		"Sentinel names a server that is no master": fmt.Errorf("%w: the redis role is not master", redlatch.ErrUnreachable),
+		"Sentinel names a server that is not a master": fmt.Errorf("%w: the redis role is not master", redlatch.ErrUnreachable),
 
 		"are being moved to another node": &conn.ReplyError{Text: "TRYAGAIN Multiple keys request during rehashing of slot"},
 		"does not serve that name":        &conn.ReplyError{Text: "CLUSTERDOWN The cluster is down"},

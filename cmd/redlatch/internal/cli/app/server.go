@@ -106,7 +106,7 @@ func (a *App) Open(ctx context.Context, o redlatch.Options) (*redlatch.Client, e
 		return nil, err
 	}
 	if !a.Quiet && slices.ContainsFunc(a.Redis, talk.Secret) {
-		a.Say("the password in --redis stands in the list of processes")
+		a.Say("the password in --redis is visible in the process list")
 		a.Hint("put the URL into %s, or into a file that %s names", RedisVariable, fileVariable)
 	}
 	if len(urls) > 1 {

@@ -94,7 +94,7 @@ const forever = 100 * 366 * 24 * time.Hour
 func (k *keeper) warnOfLoss() {
 	k.warned = true
 	if !k.app.Events { // else there is one for it
-		k.app.Say("%s; the command goes on, as --on-loss warn has it", talk.Text(context.Cause(k.lease.Context())))
+		k.app.Say("%s; the command keeps running (--on-loss warn)", talk.Text(context.Cause(k.lease.Context())))
 	}
 }
 

@@ -128,7 +128,7 @@ func (r *run) parse(args []string, dash int) error {
 	hint := fmt.Sprintf("`redlatch %s NAME -- COMMAND [ARG...]`", r.verb)
 	switch {
 	case r.target.adopted != "" && (dash != 0 || len(args) == 0):
-		return exit.Usagef("`redlatch run --adopt TEXT -- COMMAND [ARG...]`", "run --adopt wants -- and a command, and no name: the text has it")
+		return exit.Usagef("`redlatch run --adopt TEXT -- COMMAND [ARG...]`", "run --adopt wants -- and a command, but no name, which is in the text")
 	case r.target.adopted != "":
 		r.argv = args
 		return nil
@@ -412,9 +412,9 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	c.Close()
 	if c.Overdue() {
 		k.stopped, k.told = true, false
-		// cause is nil if Redis had extended the lease, and its answer reached this program only
-		// after a standstill.
-		stood := fmt.Errorf("redlatch stood still until the lease on %q, as far as it knew, had run out", r.name)
+		// cause is nil if Redis had extended the lease, but its answer came while this program was
+		// stopped.
+		stood := fmt.Errorf("redlatch was suspended until the lease on %q had, as far as it knew, run out", r.name)
 		cause = cmp.Or(cause, stood)
 	}
 	ended := talk.Event{Event: "exit", Name: r.name, Code: &status.Code}
@@ -495,7 +495,7 @@ func environment(keepPassword bool) []string {
 	return env
 }
 
-const hintOverlap = "another holder may have been at work at the same time"
+const hintOverlap = "another holder may have run at the same time"
 
 // will returns the will of this run. It names no lock that must expire instead: a job's window or a
 // minimum hold would end too early, and the kind of an adopted lease is unknown here.

@@ -41,7 +41,7 @@ func (t *target) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&t.shared, "shared", false, "a read-write lock, for reading")
 	flags.BoolVar(&t.exclusive, "exclusive", false, "a read-write lock, for writing")
 	flags.StringVar(&t.permits, "permits", "", "a semaphore: `k/n` for k of its n permits")
-	flags.IntVar(&t.slots, "slot-pool", 0, "one of `N` numbered slots, told as REDLATCH_SLOT")
+	flags.IntVar(&t.slots, "slot-pool", 0, "one of `N` numbered slots, passed to the command as REDLATCH_SLOT")
 	flags.StringVar(&t.slot.Instance, "instance", "", "with --slot-pool: `NAME` gets its last slot again")
 	flags.DurationVar(&t.slot.Quarantine, "quarantine", 0, "with --slot-pool: rest of a lost slot")
 	flags.BoolVar(&t.once, "once", false, "run at most once in a --window, over all hosts")
@@ -142,7 +142,7 @@ func (t *target) acquireLease(
 		lease, err := c.Mutex(name).TakeByForce(ctx, t.force)
 		if errors.Is(err, redlatch.ErrNotHeld) {
 			err = exit.New(exit.Taken, err,
-				"nothing was done; `redlatch inspect` shows the owner of now, if there is one")
+				"nothing was done; `redlatch inspect` shows the current owner, if there is one")
 		}
 		return lease, err
 	case t.slots > 0:

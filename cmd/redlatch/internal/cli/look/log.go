@@ -32,7 +32,7 @@ func newLogCommand(a *app.App) *cobra.Command {
 		})
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&since, "since", "", "what was noted since this `TIME`: so long ago, as 90m, or 2006-01-02 15:04:05, or in RFC 3339")
+	flags.StringVar(&since, "since", "", "what was noted since this `TIME`: a duration before now such as 90m, or 2006-01-02 15:04:05, or in RFC 3339")
 	flags.IntVar(&q.Last, "last", 0, "only the last `N` entries (default: all)")
 	app.AtLeast(flags, "last", &q.Last, 0)
 	flags.BoolVarP(&q.Follow, "follow", "f", false, "go on with what happens from now on, until interrupted")
@@ -65,7 +65,7 @@ func readLog(ctx context.Context, a *app.App, c *redlatch.Client, q redlatch.Jou
 		a.Say("nothing was noted here%s since %s", where(q.Pattern, a.Prefix), fleet.Stamp(q.Since.Local()))
 	default:
 		a.Say("nothing was noted here%s", where(q.Pattern, a.Prefix))
-		a.Hint("programs note losses, locks taken by force and long or vain waits, unless Options.Journal is off or `redlatch doctor` says that they may not")
+		a.Hint("programs note losses, locks taken by force and long or failed waits, unless Options.Journal is off, or Redis forbids it (see `redlatch doctor`)")
 	}
 	return nil
 }

@@ -67,13 +67,13 @@ func (l *listing) check(typed *pflag.FlagSet) error {
 		return badSort(l.sort)
 	}
 	return app.Refuse(typed, app.Clash(
-		"deadlocks", "sort min-wait min-held limit", "--OTHER is not for --deadlocks, which tells of cycles and not of names", "`redlatch ls --deadlocks`",
+		"deadlocks", "sort min-wait min-held limit", "--OTHER is not for --deadlocks, which lists cycles, not names", "`redlatch ls --deadlocks`",
 	))
 }
 
 // badSort returns the error for an unknown order.
 func badSort(order string) error {
-	return exit.Usagef(strings.Join(fleet.Sorts, ", ")+" are known", "--sort %q is no order", order)
+	return exit.Usagef(strings.Join(fleet.Sorts, ", ")+" are known", "unknown --sort %q", order)
 }
 
 // choose returns the locks that the flags ask for, in order, and how many --limit leaves out.
@@ -116,7 +116,7 @@ func listLocks(ctx context.Context, a *app.App, client *redlatch.Client, l listi
 	case len(locks) == 0 && l.mute:
 		a.Say("no lock is known to be held or waited for here%s", where(l.pattern, a.Prefix))
 	case len(locks) == 0 && (l.minWait > 0 || l.minHeld > 0):
-		a.Say("no lock is held or waited for so long here%s", where(l.pattern, a.Prefix))
+		a.Say("no lock here%s has been held or waited for that long", where(l.pattern, a.Prefix))
 	case len(locks) == 0:
 		a.Say("nobody holds or waits for a lock here%s", where(l.pattern, a.Prefix))
 	}

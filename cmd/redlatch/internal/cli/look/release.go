@@ -46,9 +46,9 @@ func newReleaseCommand(a *app.App) *cobra.Command {
 	cmd.Flags().BoolVar(&how.force, "force", false, "do it")
 	cmd.Flags().StringArrayVar(&how.owners, "owner", nil, "from this `OWNER` alone, as inspect shows it; may be repeated")
 	cmd.Flags().BoolVar(&how.all, "all", false, "from all who hold it")
-	cmd.Flags().StringVar(&how.reason, "reason", "", "`TEXT` for the holder and for who inspects the lock")
+	cmd.Flags().StringVar(&how.reason, "reason", "", "`TEXT` shown to the holder, and by inspect")
 	cmd.Flags().StringVar(&how.pattern, "pattern", "", "all locks whose names match `PATTERN`, as ls has it")
-	cmd.Flags().StringVar(&how.before, "before", "", "only from holders since before `TIME`, as the look without --force prints it")
+	cmd.Flags().StringVar(&how.before, "before", "", "only from holders that acquired it before `TIME`, which release prints without --force")
 	return cmd
 }
 
@@ -125,7 +125,7 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 	}
 	if anybody := func(redlatch.Holder) bool { return true }; len(places(info, anybody)) == 0 {
 		rest := fleet.Span(info.Holders[0].Remaining)
-		return exit.New(exit.Failed, fmt.Errorf("nobody holds %q: a slot is at rest for another %s, and nothing opens it before", name, rest), "")
+		return exit.New(exit.Failed, fmt.Errorf("%q has no holder: a slot rests for another %s, and nothing can free it earlier", name, rest), "")
 	}
 	all, err := how.choose(info)
 	if err != nil {
@@ -154,7 +154,7 @@ func take(ctx context.Context, a *app.App, client *redlatch.Client, how releasin
 	for _, p := range all {
 		_, err := client.ForceRelease(ctx, p.Name, redlatch.ForceOptions{Owner: p.holder.Owner, Reason: how.reason})
 		if errors.Is(err, redlatch.ErrNotHeld) {
-			a.Say("%s released %q by itself in this moment", fleet.HolderText(p.Kind, p.holder), p.Name)
+			a.Say("%s released %q itself just now", fleet.HolderText(p.Kind, p.holder), p.Name)
 			continue
 		}
 		if err == nil {
@@ -185,7 +185,7 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 	for _, info := range locks {
 		if info.Doubt != nil {
 			doubt = cmp.Or(doubt, info.Doubt)
-			a.Say("%q may have a holder that is left out, as too few nodes can tell", info.Name)
+			a.Say("%q may have another holder: too few nodes answered to say", info.Name)
 		}
 		all = append(all, places(info, how.means)...)
 	}
@@ -195,7 +195,7 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 	case len(all) == 0 && len(mute) > 0:
 		return exit.New(exit.Unreachable, fmt.Errorf("no lock%s is known to be held", where(how.pattern, a.Prefix)), "")
 	case len(all) == 0 && how.before != "":
-		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held since before %s", where(how.pattern, a.Prefix), how.before), "")
+		return exit.New(exit.Failed, fmt.Errorf("no lock%s has been held since before %s", where(how.pattern, a.Prefix), how.before), "")
 	case len(all) == 0:
 		return exit.New(exit.Failed, fmt.Errorf("no lock%s is held", where(how.pattern, a.Prefix)), "")
 	case how.force:
@@ -280,7 +280,7 @@ func confirm(a *app.App, how releasing, all []place) error {
 	if len(how.owners) > 0 || how.before != "" || i < 0 {
 		return nil
 	}
-	what := fmt.Sprintf("%q is held by %s, which may not be the holder that you mean", all[i].Name, all[i])
+	what := fmt.Sprintf("%q is held by %s, which acquired it only just now: it may not be the holder that you mean", all[i].Name, all[i])
 	if !terminal.Is(a.Stdin) || !terminal.Is(a.Stderr) {
 		return exit.Usagef(how.commands(a, all), "%s", what)
 	}

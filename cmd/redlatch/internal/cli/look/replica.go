@@ -61,9 +61,9 @@ func meet(ctx context.Context, a *app.App, c conn.Conn) server {
 	}
 	link := ""
 	if info["master_link_status"] == "down" {
-		link = ", whose master it does not hear now"
+		link = ", cut off from its master"
 	}
-	a.Say("%s is a replica of %s%s: it shows what it has heard of, and a lock may be held by another process, or by none", c.Target().Addr,
+	a.Say("%s is a replica of %s%s: its data may be stale: a lock may be held by another process, or be free", c.Target().Addr,
 		net.JoinHostPort(info["master_host"], info["master_port"]), link)
 	return s
 }

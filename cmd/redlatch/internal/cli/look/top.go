@@ -24,7 +24,7 @@ func newTopCommand(a *app.App) *cobra.Command {
 		case !slices.Contains(fleet.Sorts, q.Sort):
 			return badSort(q.Sort)
 		case q.State != "" && !slices.Contains(fleet.States, q.State):
-			return exit.Usagef(strings.Join(fleet.States, ", ")+" are known", "--state %q is no state", q.State)
+			return exit.Usagef(strings.Join(fleet.States, ", ")+" are known", "unknown --state %q", q.State)
 		}
 		ctx, stop := app.UntilSignal(cmd.Context())
 		defer stop()

@@ -41,10 +41,10 @@ func WebCommand(a *app.App) *cobra.Command {
 	flags.StringVar(&w.users, "users", "", "`FILE` with a line user:password for each viewer")
 	flags.StringVar(&w.cert, "tls-cert", "", "PEM `FILE` with the certificate")
 	flags.StringVar(&w.key, "tls-key", "", "PEM `FILE` with its key")
-	flags.StringArrayVar(&w.Hosts, "host", nil, "`NAME` by which browsers may ask, beside those of this machine; may be repeated")
-	flags.StringVar(&w.path, "path", "", "`PATH` under which a proxy passes requests on, if it leaves it in them")
+	flags.StringArrayVar(&w.Hosts, "host", nil, "`NAME` that browsers may use in the Host header, beside those of this machine; may be repeated")
+	flags.StringVar(&w.path, "path", "", "`PATH` prefix that a proxy does not strip from requests")
 	flags.BoolVar(&w.AllowRelease, "allow-release", false, "let viewers take locks by force")
-	flags.StringArrayVar(&w.Patterns, "pattern", nil, "`PATTERN` of names that /metrics tells by itself; may be repeated (default all names)")
+	flags.StringArrayVar(&w.Patterns, "pattern", nil, "`PATTERN` of names that get their own metrics in /metrics; may be repeated (default all names)")
 	flags.DurationVar(&w.Interval, "interval", time.Second, "the shortest time between two looks at Redis")
 	app.AtLeast(flags, "interval", &w.Interval, app.MinInterval)
 	flags.BoolVar(&w.gallery, "gallery", false, "show every state of the dashboard with made-up locks")
@@ -103,13 +103,13 @@ func (w web) show(ctx context.Context, a *app.App, d dashboard, users map[string
 		scheme = "https"
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	} else if users != nil {
-		a.Say("passwords cross the network as they are: give --tls-cert and --tls-key, unless a proxy in front of it has TLS")
+		a.Say("passwords cross the network unencrypted: give --tls-cert and --tls-key, unless a proxy in front of it has TLS")
 	}
 	if err := a.Answer("%s://%s%s/\n", scheme, listener.Addr(), strings.TrimSuffix(w.under(), "/")); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	if !w.gallery && !w.AllowRelease {
-		a.Say("serving until INT or TERM; viewers change nothing")
+		a.Say("serving until INT or TERM; read-only: viewers cannot release locks")
 	} else {
 		a.Say("serving until INT or TERM")
 	}
@@ -156,7 +156,7 @@ func (w web) check() (map[string]string, error) {
 	}
 	switch {
 	case w.under() != path.Clean(w.under()) || w.under() != (&url.URL{Path: w.under()}).EscapedPath():
-		return nil, exit.Usagef("a path such as /locks", "--path %q is no clean path", w.path)
+		return nil, exit.Usagef("a path such as /locks", "--path %q is not a clean path", w.path)
 	case (w.cert == "") != (w.key == ""):
 		return nil, exit.Usagef("", "--tls-cert and --tls-key go together")
 	case w.gallery && (w.AllowRelease || len(w.Patterns) > 0):

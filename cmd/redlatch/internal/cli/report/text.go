@@ -23,7 +23,7 @@ func Summary(info redlatch.LockInfo) string {
 	case l.ToGo() != "":
 		s = l.ToGo()
 	case len(l.Holders) == 0 && l.Doubt != nil:
-		s = "too few nodes can tell its holder"
+		s = "too few nodes answered to tell its holder"
 	case len(l.Holders) == 0:
 		s = "nobody holds it"
 	case n <= 1:

@@ -74,7 +74,7 @@ func (f verifyFlags) check(given []string) error {
 	case !slices.Contains(servers.Kinds, o.Deployment):
 		return exit.Usagef(strings.Join(servers.Kinds, ", ")+" are known", "there is no deployment %q", o.Deployment)
 	case o.Disrupt && !f.yes:
-		return exit.Usagef("add --yes if that is meant", "--disrupt hits everybody who uses the servers")
+		return exit.Usagef("add --yes if that is meant", "--disrupt affects every client of the servers")
 	case len(given) == 2:
 		return exit.Usagef("give one --redis, or three or more", "a quorum of two servers survives the loss of none")
 	}
