@@ -12,8 +12,9 @@
 // there, and no screen changes. Package sample has a lock, and the words that each screen has to
 // show for it.
 //
-// picture.go decides what is overdue or in trouble, and lock.go and holder.go have the words. meet
-// in engine/survey/picture.go decides which holders and waiters are believed dead.
+// picture.go decides what is overdue or in trouble. The words are in lock.go, for lists, and in
+// holder.go, for the page of a lock. engine/survey/picture.go says which holders (meet) and waiters
+// (newWaiter) are believed dead.
 //
 // A [Picture] is never changed after it was published. A slow viewer skips pictures.
 package fleet

@@ -109,7 +109,7 @@ func told(labels map[string]string, dead bool, seen, at time.Time) (all []Fact) 
 	return all
 }
 
-// believedDead describes a holder or waiter that meet in engine/survey/picture.go believes dead.
+// believedDead describes a dead holder (meet in engine/survey/picture.go) or waiter (newWaiter there).
 const believedDead = "believed dead"
 
 // sentence returns a text, followed by these facts.

@@ -8,7 +8,8 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
-// maxRun is how many goroutines in a row have a mutex before it goes back to Redis.
+// maxRun is how many goroutines in a row have a mutex before it goes back to Redis. acquireForGroup in
+// acquire/turns.go takes tokens for so many, and lease/pass.go passes the mutex on, or stops earlier.
 const maxRun = 128
 
 // Queue holds the groups of one client. The zero value is ready for use, and safe for concurrent

@@ -19,7 +19,7 @@ const (
 	WrongKind   = 65  // the name is in use for another kind of lock, or for something that is none
 	Unreachable = 69  // Redis did not answer, or refused to
 	System      = 71  // the operating system refused what the program needs for itself
-	Taken       = 75  // another client holds the lock; `run` sets it in whoTook (hold/run.go)
+	Taken       = 75  // another client holds the lock; `run` chooses in whoTook (hold/run.go) and hold/target.go
 	Lost        = 79  // the lease was lost, while the command ran or before adopt or unlock
 	CannotRun   = 126 // the command was found and could not be started
 	NotFound    = 127 // the command was not found
