@@ -480,3 +480,25 @@ func TestQuorumExtendToIsLate(t *testing.T) {
 		locktest.Release(t, l)
 	})
 }
+
+// TestQuorumClockThatWasAhead: a node comes back empty with a clock that is far ahead, which is set right
+// after the rest has begun. The node did not vote for as long as the clock was ahead.
+func TestQuorumClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		epoch := keys.Epoch("redlatch:", "mutex")
+		nodes, conns := memory.Nodes(t, 3)
+		c := wire.WrapQuorum(t, conns, help.Brisk(help.Lasting))
+		help.Turn(t, c.Mutex("a"))
+		nodes[0].LoseEverything()
+		help.Turn(t, c.Mutex("a"))
+		time.Sleep(time.Second)
+		ahead := strconv.FormatInt(time.Now().Add(100*help.Lasting).UnixMilli(), 10)
+		nodes[0].Do("HSET", epoch, "begun", ahead, "until", ahead)
+		for range 3 {
+			help.Turn(t, c.Mutex("a"))
+			time.Sleep(help.Lasting)
+		}
+		check.Equal(t, nodes[0].Do("HEXISTS", epoch, "run"), "1", "the node has the right to vote")
+	})
+}

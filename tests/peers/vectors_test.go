@@ -204,6 +204,11 @@ func mutexSteps() []vectorStep {
 	}
 	foreign := held("somebody-else")
 	fence := vector.State{x.Fence(): vector.Of("string", "9000000000000000", 600_000_000)}
+	full := func(until string) vector.State {
+		s := line(held(a), "B", "C")
+		s[x.Clients()] = vector.Of("zset", append([]any{[]any{"full\t2", until}}, s[x.Clients()].Value.([]any)...), 3_590_000)
+		return s
+	}
 	busy := line(held(a), "B", "C")
 	for _, key := range []string{x.Queue(), x.Clients()} {
 		busy[key] = vector.Of("zset", busy[key].Value, 60_000)
@@ -249,6 +254,8 @@ func mutexSteps() []vectorStep {
 		{name: "the line is full", call: get(x, "C", "", 1), listening: both, before: line(held(a), "B")},
 		{name: "the line is full, and the request for its last place is sent again", call: get(x, "B", "", 1), listening: both, before: line(held(a), "B")},
 		{name: "the line is full, but for one that has died", call: get(x, "D", "", 2), listening: both[:1], before: line(held(a), "B", "C")},
+		{name: "the line was full when it was counted last: it is not counted again", call: get(x, "D", "", 2), listening: both[:1], before: full("-${ms:40000}")},
+		{name: "the line was full long ago: it is counted", call: get(x, "D", "", 2), listening: both[:1], before: full("-${ms:-1000}")},
 		{name: "a line that is in use lasts, without a heartbeat", call: get(x, "C", "", 0), listening: both, before: busy},
 		{
 			name: "a lease that an operator has made endless, and a look at it", call: k.Want(x, a, vectorAddress("A"), vectorTTL),
@@ -596,6 +603,8 @@ func quorumSteps(k *script.Kind) []vectorStep {
 		{name: "mend where others were counted before", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_007, detail, 9_000_000_000_000_031)},
 		{name: "the right to vote after a rest that was too short", call: seat, before: resting("${ms:-10000}")},
 		{name: "the right to vote in a new quorum, whose nodes need no rest", call: seat, before: resting("${ms:-1000}")},
+		{name: "vote during a rest that began before the clock was set back", call: q.Vote(set, ballot("A", params[0])), before: resting("${ms:60000}")},
+		{name: "begin that rest anew", call: script.Rest(set.Epoch, "${run}", vectorTTL)},
 	}...)
 	switch k {
 	case script.Job:

@@ -2,6 +2,7 @@ package promises
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -140,7 +141,7 @@ func TestEveryKindHolderIsSuspended(t *testing.T) {
 	})
 }
 
-// TestEveryKindWaiterIsKilled: a waiter that died is passed over at once, and takes no place in a
+// TestEveryKindWaiterIsKilled: a waiter that died is passed over at once, and soon takes no place in a
 // line with a bound.
 func TestEveryKindWaiterIsKilled(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
@@ -156,6 +157,10 @@ func TestEveryKindWaiterIsKilled(t *testing.T) {
 		check.Error(t, "an acquisition beside two waiters", check.ErrorOf(l.Acquire(t.Context())), redlatch.ErrLineFull)
 		dead.Kill()
 		help.AwaitGone(t, s, dead.Client)
+		locktest.Eventually(t, "Redis counts the waiters again", func() bool {
+			until, err := strconv.ParseInt(s.Do("ZSCORE", help.ClientsKey(l.Name), "full\t2"), 10, 64)
+			return err != nil || -until < time.Now().UnixMilli()
+		})
 		last := help.GoEnter(t.Context(), l)
 		locktest.Eventually(t, "a place of the dead waiter is given away", func() bool {
 			owners := locktest.Line(s, l.Name)

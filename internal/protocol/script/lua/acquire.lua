@@ -15,8 +15,9 @@
 --       {-1, reason}                               not inside, and waiting cannot help
 --       error BUSY                                 so many tickets of the dead were dropped that it
 --                                                  is time for other requests; ask again
--- Cost  4 commands if it is free, 10 to 14 with a place in line, 2 more if the line is bounded, a
---       message if a client may only keep it; for a mutex
+-- Cost  4 commands if it is free, 10 to 14 with a place in line, 2 more if the line is bounded (2
+--       for each client in it, when that is counted), a message if a client may only keep it; for a
+--       mutex
 
 local owner, ttl, param, ticket, address = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
 local waited = ARGV[8] ~= '0' -- whatever the size is now: the line was lost, or the place
@@ -48,6 +49,13 @@ end
 local most = tonumber(ARGV[9])
 local function line_full()
   return most and redis.call('ZCARD', QUEUE) >= most and not redis.call('ZSCORE', QUEUE, ticket)
+end
+
+-- found_full reports whether a caller with the same bound has just found the line full, by counting.
+local FULL_MS = 50 -- for which that is remembered
+local full = 'full\t' .. (most or '')
+local function found_full()
+  return -tonumber(redis.call('ZSCORE', CLIENTS, full) or 0) > now() / 1000
 end
 
 -- count_living returns the number of tickets of living clients, most if there are more. It drops
@@ -85,7 +93,12 @@ if detail then return {-1, detail} end -- the reason
 local kind = tail[1] and string.match(tail[1], '^%u(%l+)')
 if kind and kind ~= KIND and kind ~= YIELD then return {-1, 'kind\t' .. kind} end
 if line_full() then
-  if count_living() >= most then return {-1, 'full\t' .. most} end
+  -- Many callers may be refused, and each count looks at all waiters: it would cost more than waiting.
+  if found_full() then return {-1, full} end
+  if count_living() >= most then
+    keep_word(full, math.floor(now() / 1000), FULL_MS)
+    return {-1, full}
+  end
   if spent >= BUDGET then return busy() end
 end
 

@@ -20,6 +20,7 @@ local process = type(info) == 'string' and string.match(info, 'run_id:(%x+)')
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local ms = math.floor(now / 1000)
+if resting == process and begun > ms then resting = false end -- the clock was set back: it begins anew
 
 -- If process is another than this one, the client saw it before a restart. What it concluded from
 -- that does not hold any more.

@@ -23,10 +23,7 @@
 -- cold
 local owner, ttl, token = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[6])
 local right, bound = votes()
-if not right then
-  local rest = redis.call('HMGET', EPOCH, 'resting', 'until')
-  return {-2, rest[1] == process() and math.max(0, rest[2] - math.floor(now() / 1000)) or 0}
-end
+if not right then return no_right() end
 if extend(owner, ttl) and agrees(owner, ARGV[7]) then return {1} end
 if tonumber(redis.call('GET', FENCE) or 0) > math.max(token, tonumber(ARGV[8])) then return {0} end
 if tonumber(ARGV[5]) > bound then redis.call('HSET', EPOCH, 'ttl', ARGV[5]) end

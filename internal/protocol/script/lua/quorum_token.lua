@@ -47,8 +47,8 @@ local function remember(number, high)
 end
 
 -- mint makes the next number of the name (mutex_vote.lua has the same for a free mutex; raise.lua
--- writes the largest back, which ballot/tally.go finds). It is larger than every number of the name that this node
--- knows, or has forgotten when its time had passed: those are not above high. A name that is new
+-- writes the largest back, which ballot/tally.go finds). It is larger than every number of the name
+-- that this node knows, or has forgotten when its time had passed: those are not above high. A name that is new
 -- begins at the clock, in case all nodes lose everything.
 --
 -- It is tempting to follow the clock, as on a single server. But nodes that count agree, so that a
@@ -59,4 +59,12 @@ local function mint()
   local number = last and math.max(last, floor) + 1 or math.max(now(), high + 1)
   remember(number, high)
   return number
+end
+
+-- cold
+-- no_right returns the reply of a node without the right to vote. A rest that began in the future began
+-- by a clock that was set back since: for as long as it was ahead, the node would not vote.
+local function no_right()
+  local rest, ms = redis.call('HMGET', EPOCH, 'resting', 'until', 'begun'), math.floor(now() / 1000)
+  return {-2, rest[1] == process() and tonumber(rest[3]) <= ms and math.max(0, rest[2] - ms) or 0}
 end

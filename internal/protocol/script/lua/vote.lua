@@ -24,10 +24,7 @@ end
 if right and redis.call('EXISTS', QUEUE) == 0 and ARGV[6] == '0' and enter() then return {1, token, detail} end
 
 -- cold
-if not right then
-  local rest = redis.call('HMGET', EPOCH, 'resting', 'until')
-  return {-2, rest[1] == process() and math.max(0, rest[2] - math.floor(now() / 1000)) or 0}
-end
+if not right then return no_right() end
 -- A slot that is not below the least one asked for is of this round or a later one: the request
 -- comes late, or again. If the owner left it here, another owner could have it, with the nodes that
 -- never gave it to this owner.
