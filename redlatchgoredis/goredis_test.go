@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -209,4 +210,48 @@ func TestClientsTakeTurns(t *testing.T) {
 		clients = append(clients, c)
 	}
 	locktest.TakeTurns(t, 25, clients...)
+}
+
+// TestNameLeadsElsewhere: the name of the master leads to another server, of which the old master is a
+// replica now. The subscription stayed there, where the scripts of the new master do not count it: each
+// release by others dropped the waiter's ticket, and the waiter never had its turn.
+func TestNameLeadsElsewhere(t *testing.T) {
+	t.Parallel()
+	old, master := redistest.Start(t), redistest.Start(t)
+	var leads atomic.Pointer[redistest.Server]
+	leads.Store(old)
+	client := redis.NewClient(&redis.Options{
+		Addr: "redis.example:6379",
+		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", leads.Load().Addr())
+		},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	c := check.Value(redlatch.New(redlatchgoredis.New(client), redlatch.Options{Heartbeat: 200 * time.Millisecond})).OK(t)
+	t.Cleanup(func() { _ = c.Close() })
+	held := locktest.Lock(t, c.Mutex("heard"))
+	waited := make(chan *redlatch.Lease)
+	go func() {
+		waited <- locktest.Lock(t, c.Mutex("heard").With(redlatch.LockOptions{StrictOrder: redlatch.On}))
+	}()
+	locktest.InLine(t, old, "heard", 1) // so c listens
+	locktest.Release(t, held)
+	locktest.Release(t, <-waited)
+	leads.Store(master)
+	host, port, _ := strings.Cut(master.Addr(), ":")
+	old.Do("REPLICAOF", host, port)
+	turns, end := context.WithCancel(locktest.Within(t, locktest.Patience))
+	defer end()
+	for range 2 {
+		other := locktest.Open(t, master.URL(), redlatch.Options{Heartbeat: 200 * time.Millisecond})
+		go func() {
+			for turns.Err() == nil {
+				if l, err := other.Mutex("a").Lock(turns); err == nil {
+					time.Sleep(10 * time.Millisecond)
+					_ = l.Release(context.WithoutCancel(turns))
+				}
+			}
+		}()
+	}
+	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
 }

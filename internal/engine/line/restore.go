@@ -20,10 +20,10 @@ func (ln *Line) restoreLocked(w *Waiter) {
 	before := w.owner
 	w.owner = ln.Owner()
 	ln.Notes.Move(before, w.owner)
-	// Perhaps the line was lost, and perhaps the client was taken for dead, though it listens. In a
-	// cluster it may listen at a node that used to be the master. It is tempting to ask again with
-	// the same kind of ticket. But each heartbeat would drop it, for as long as that is so.
-	if s := ln.Subscription(w.lock); s.Sharded() && s.Address() == w.address {
+	// Perhaps the line was lost, and perhaps the client was taken for dead, though it listens: at a
+	// server that used to be the master. It is tempting to ask again with the same kind of ticket. But
+	// each release would drop it, for as long as that is so.
+	if s := ln.Subscription(w.lock); s.Address() == w.address {
 		s.MarkUncounted()
 	}
 	w.ticket, w.address = ln.Ticket(w.lock, w.owner)

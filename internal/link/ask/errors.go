@@ -67,6 +67,9 @@ func unanswered(patience time.Duration, said error) error {
 	if refused := (*conn.ReplyError)(nil); errors.As(said, &refused) {
 		return &refusing{patience, said}
 	}
+	if errors.Is(said, context.DeadlineExceeded) || errors.Is(said, context.Canceled) { // not the caller's
+		return fmt.Errorf("%w within %v: %v", fault.ErrUnreachable, patience, said)
+	}
 	return fmt.Errorf("%w within %v: %w", fault.ErrUnreachable, patience, said)
 }
 

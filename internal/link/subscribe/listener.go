@@ -74,9 +74,11 @@ type Subscription struct {
 	start    sync.Once
 	up       atomic.Bool
 	sessions atomic.Uint32
-	unused   bool                          // the last look found it so; only the schedule's goroutine touches it
-	needed   clock.Reading                 // when a waiter last connected; guarded by the listener's mu
-	missed   atomic.Pointer[clock.Reading] // when a server last did not count it though it was up; nil if never
+	unused   bool                               // the last look found it so; only the schedule's goroutine touches it
+	needed   clock.Reading                      // when a waiter last connected; guarded by the listener's mu
+	missed   atomic.Pointer[clock.Reading]      // when a server last did not count it though it was up; nil if never
+	renewed  atomic.Pointer[clock.Reading]      // when a session last ended for that; nil if never
+	hangUp   atomic.Pointer[context.CancelFunc] // ends the session
 	settle   sync.Once
 	settled  chan struct{} // closed when it was connected for the first time, or cannot be
 }
@@ -210,11 +212,18 @@ func (s *Subscription) Session() uint32 {
 const uncounted = time.Minute
 
 // MarkUncounted notes that the server of the name does not count the subscription, if it is up:
-// after a failover it may be at the old master, which hears all messages as a replica.
+// after a failover it may be at the old master, which hears all messages as a replica. The plain one is
+// then made again, since its name may lead to the new master. That is done once in a minute, since the
+// data may have been lost, and nothing be wrong with the subscription.
 func (s *Subscription) MarkUncounted() {
-	if s.Connected() {
-		now := s.listener.now()
-		s.missed.Store(&now)
+	if !s.Connected() {
+		return
+	}
+	now := s.listener.now()
+	s.missed.Store(&now)
+	if before := s.renewed.Load(); !s.Sharded() && (before == nil || now.Since(*before) > uncounted) {
+		s.renewed.Store(&now)
+		(*s.hangUp.Load())()
 	}
 }
 
@@ -249,6 +258,10 @@ func (s *Subscription) Due(clock.Reading) {
 	s.end()
 }
 
+// refusedPause is how long a server that refuses a subscription is not asked again: each time may cost a
+// connection.
+const refusedPause = 5 * time.Second
+
 // run keeps the subscription up until it is not needed any more.
 func (s *Subscription) run() {
 	l := s.listener
@@ -263,10 +276,12 @@ func (s *Subscription) run() {
 			s.settle.Do(func() { close(s.settled) })
 			return
 		}
+		pause := retry.Pause(min(n, 4))          // else it would be late after a failover of a second
 		if err != nil && !retry.Transient(err) { // not permitted, say: no waiter need wait for it
 			s.settle.Do(func() { close(s.settled) })
+			pause = retry.Jitter(refusedPause, 0.5)
 		}
-		retry.Sleep(s.ctx, retry.Pause(min(n, 4))) // else it would be late after a failover of a second
+		retry.Sleep(s.ctx, pause)
 	}
 }
 
@@ -287,7 +302,10 @@ func (s *Subscription) listen() error {
 	if s.Sharded() {
 		subscribe = s.listener.shards.SubscribeSharded
 	}
-	err := subscribe(s.ctx, s.address,
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	s.hangUp.Store(&cancel)
+	err := subscribe(ctx, s.address,
 		func() { heed(s.connected) },
 		func(message string) { heed(func() { s.listener.handler.Message(message) }) })
 	heed(func() { over = true })
@@ -296,7 +314,9 @@ func (s *Subscription) listen() error {
 
 // connected notes that the server has confirmed the subscription.
 func (s *Subscription) connected() {
-	s.missed.Store(nil)
+	if before := s.renewed.Load(); before == nil || s.listener.now().Since(*before) > uncounted {
+		s.missed.Store(nil)
+	}
 	s.sessions.Add(1) // before it is up: see Session
 	s.up.Store(true)
 	s.listener.handler.Changed(s) // messages may have been published before that

@@ -298,6 +298,37 @@ func TestSubscriptionOfAWaiterThatIsAboutToCome(t *testing.T) {
 	})
 }
 
+// TestUncountedIsSubscribedAgain: the subscription stays up at a server that is the master no more. One
+// that counts is made instead, once in a minute: perhaps the master has lost the line, and nothing else.
+func TestUncountedIsSubscribedAgain(t *testing.T) {
+	s := &server{}
+	start(t, s, func(t *testing.T, l *Listener, _ *told) {
+		l.ConnectPlain(t.Context())
+		for range 5 {
+			l.Plain().MarkUncounted()
+			time.Sleep(5 * time.Second)
+		}
+		check.Equal(t, len(s.subscribed()), 2, "subscriptions within a minute")
+		check.That(t, l.Plain().Connected() && !l.Plain().Counted(), "it is not connected, or counts")
+		time.Sleep(2 * uncounted)
+		l.Plain().MarkUncounted()
+		time.Sleep(time.Second)
+		check.Equal(t, len(s.subscribed()), 3, "subscriptions after that")
+	})
+}
+
+// TestRefusedSubscriptionIsRare: a user without the right to a channel was refused three times a second,
+// each time over a new connection.
+func TestRefusedSubscriptionIsRare(t *testing.T) {
+	s := &server{refuse: func(bool) error { return &conn.ReplyError{Text: "NOPERM"} }}
+	start(t, s, func(t *testing.T, l *Listener, _ *told) {
+		l.ConnectPlain(t.Context())
+		time.Sleep(time.Minute)
+		n := len(s.subscribed())
+		check.That(t, n > 6 && n < 25, "%d subscriptions were tried in a minute, want one in 5s", n)
+	})
+}
+
 // TestSubscriptionCountsAgain: a server that did not count a subscription is taken to count it again
 // after a minute, by the clock that went further. A wall clock that is set back does not put that
 // off, and the sleep of a suspended machine, which the wall clock alone tells, counts.
