@@ -43,6 +43,7 @@ func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait t
 		}
 		return []conn.Result{r}
 	})
+	c.leaveReplica(results)
 	return results[0], acks
 }
 

@@ -78,9 +78,9 @@ func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, call
 		commands[i] = build(&calls[i])
 	}
 	replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		if !c.target.Cluster { // in a cluster, rueidis may follow a slot that moves, until ctx ends
+		if !c.target.Cluster || over != c.client { // else rueidis may follow a slot that moves, until ctx ends
 			// It costs no caller anything that rueidis then ignores ctx, since await does not; what
-			// goes on ends after ConnWriteTimeout.
+			// goes on ends after ConnWriteTimeout. A dial would end with ctx, and all that wait for it.
 			ctx = context.Background()
 		}
 		if len(commands) == 1 {

@@ -57,7 +57,12 @@ func listenIn(o *rueidis.ClientOption, ended func(addr string)) *silence {
 		if err != nil {
 			return nil, err
 		}
-		return s.watch(addr, c), nil
+		h := s.watch(addr, c)
+		if s.closed.Load() { // close may have looked before
+			h.cut()
+			return nil, net.ErrClosed
+		}
+		return h, nil
 	}
 	return s
 }

@@ -214,7 +214,7 @@ func TestExtends(t *testing.T) {
 		{1 * s, 24 * s, "24s left if it is not extended"}, // no extend yet
 		{6 * s, 29 * s, "extended just now"},
 		{10 * s, 25 * s, "extended 4s ago"},
-		{25 * s, 10 * s, "extend overdue: 19s ago was the last; expires in 10s"},
+		{25 * s, 10 * s, "extend overdue: last extended 19s ago; expires in 10s"},
 		{26 * s, 30 * s, "extended just now"},
 		{27 * s, 90 * s, "extended just now"}, // by the program, for once
 		{87 * s, 30 * s, "extended 1m0s ago"},
