@@ -78,10 +78,15 @@ func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, call
 		commands[i] = build(&calls[i])
 	}
 	replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		if !c.target.Cluster || over != c.client { // else rueidis may follow a slot that moves, until ctx ends
-			// It costs no caller anything that rueidis then ignores ctx, since await does not; what
-			// goes on ends after ConnWriteTimeout. A dial would end with ctx, and all that wait for it.
+		// It costs no caller anything that rueidis ignores ctx, since await does not; what goes on ends
+		// after ConnWriteTimeout. A dial would end with ctx, for all requests that wait for it.
+		switch {
+		case !c.target.Cluster || over != c.client:
 			ctx = context.Background()
+		case c.owned: // here rueidis may follow a slot that moves, until ctx ends
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.Background(), c.silence.pause)
+			defer cancel()
 		}
 		if len(commands) == 1 {
 			return []rueidis.RedisResult{over.Do(ctx, commands[0])}, nil

@@ -863,7 +863,7 @@ var mutants = []mutant{
 	breaks("dial that outlives its client", "redlatchrueidis/silence.go",
 		"if s.closed.Load() { // close may", "if false { // close may", "TestDialUnderWayAtClose"),
 	breaks("dial of a node that ends with its request", "redlatchrueidis/run.go",
-		" || over != c.client { //", " { //", "TestDialOutlastsARequest"),
+		"context.WithTimeout(context.Background(), c.silence.pause)", "context.WithTimeout(ctx, c.silence.pause)", "TestDialOutlastsARequest"),
 	breaks("connection for WAIT that stays at a replica", "redlatchrueidis/replicated.go",
 		"	c.leaveReplica(results)\n", "", "TestReplicasAfterDemotion"),
 	breaks("right to vote that outlives the process", "internal/protocol/script/lua/quorum_token.lua",
