@@ -101,7 +101,7 @@ func (c *Client) Leases() []LeaseInfo {
 func infoOf(l *lease.Lease, left time.Duration) LeaseInfo {
 	k, i := l.Lock(), l.Info()
 	return LeaseInfo{
-		Kind: k.Kind.Name, Mode: k.Mode(), Name: k.Name, Owner: l.NamedOwner(), Token: l.Number(), Since: l.Acquired().Time(),
+		Kind: k.Kind.Name, Mode: k.Mode(), Name: k.Name, Owner: l.TellOwner(), Token: l.Number(), Since: l.Acquired().Time(),
 		Remaining: left, Jeopardy: i.Jeopardy, Outlived: i.Outlived, Forgotten: i.Forgotten, Stack: stackText(i.Callers),
 	}
 }

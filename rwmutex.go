@@ -88,6 +88,9 @@ func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if err := m.keepNoMore(ctx, write.core.Owner()); err != nil {
 		return nil, err
 	}
+	if err := write.Err(); err != nil { // again: until then, the client could keep the lock, and lend it anew
+		return nil, err
+	}
 	read, err := m.latch.withParam("d"+write.core.Owner()).acquire(ctx, false)
 	if err != nil {
 		return nil, err
@@ -111,7 +114,7 @@ func (m *RWMutex) acquire(ctx context.Context, how string, wait bool) (*Lease, e
 	owner, err := m.latch.ownerFrom(ctx)
 	if err == nil && how == "r" {
 		if err = m.keepNoMore(ctx, owner); err == nil {
-			owner, err = m.latch.ownerFrom(ctx) // again: until then the next lease could get the owner of one that ended
+			owner, err = m.latch.ownerFrom(ctx) // again: until then, the client could keep the lock, and lend it anew
 		}
 	}
 	if err != nil {

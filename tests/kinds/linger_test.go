@@ -3,9 +3,11 @@ package kinds
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -168,20 +170,24 @@ func TestKeptCycleIsCheap(t *testing.T) {
 }
 
 // TestOwnerThatAnotherProcessHas: it reads beside the lease of that owner, and beside no later one of the
-// same client, whether the program asks for the owner while it holds the lease or after that. Nor does the
-// context of a lease that is done, under which the program may write again.
+// same client, whether the program asks for the owner while it holds the lease, by Leases, or after that. Nor
+// does the context of a lease that is done, under which the program may write again.
 func TestOwnerThatAnotherProcessHas(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		m, other := s.Client(t, lingering()).RWMutex("a"), s.Client(t, help.Sluggish()).RWMutex("a")
-		for _, early := range []bool{true, false} {
+		c := s.Client(t, lingering())
+		m, other := c.RWMutex("a"), s.Client(t, help.Sluggish()).RWMutex("a")
+		for _, when := range []string{"early", "by Leases", "late"} {
 			l := mayBeKept(t, m.Lock)
 			owner := ""
-			if early {
+			switch when {
+			case "early":
 				owner = l.Owner()
+			case "by Leases":
+				owner = c.Leases()[0].Owner
 			}
 			locktest.Release(t, l)
-			if !early {
+			if when == "late" {
 				owner = l.Owner()
 			}
 			l = check.Value(m.Lock(locktest.Within(t, locktest.Patience))).OK(t)
@@ -197,6 +203,36 @@ func TestOwnerThatAnotherProcessHas(t *testing.T) {
 		check.Must(t, errors.Is(err, redlatch.ErrTaken), "TryRLock beside a writer = %v, want ErrTaken", err)
 		locktest.Release(t, l)
 		locktest.Release(t, check.Value(m.Lock(done)).OK(t))
+	})
+}
+
+// TestUnkeptComesAfterReleased: while the hook is told that a lock was released and is kept, another
+// goroutine of the client locks. The hook was told first that the lock is not kept any more.
+func TestUnkeptComesAfterReleased(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		o := lingering()
+		told := make(chan redlatch.EventType, 1000)
+		o.Hook = func(_ context.Context, e redlatch.Event) {
+			if e.Kept {
+				time.Sleep(time.Millisecond)
+			}
+			told <- e.Type
+		}
+		m := s.Client(t, o).Mutex("a")
+		l := mayBeKept(t, m.Lock)
+		for len(told) > 0 {
+			<-told
+		}
+		go func() { _ = l.Release(context.Background()) }()
+		synctest.Wait()
+		locktest.Release(t, check.Value(m.Lock(t.Context())).OK(t))
+		var all []redlatch.EventType
+		for len(told) > 0 {
+			all = append(all, <-told)
+		}
+		i, j := slices.Index(all, redlatch.EventReleased), slices.Index(all, redlatch.EventUnkept)
+		check.That(t, i >= 0 && i < j, "the hook was told %q", all)
 	})
 }
 

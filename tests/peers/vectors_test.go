@@ -570,8 +570,8 @@ func quorumSteps(k *script.Kind) []vectorStep {
 	a, b := script.Owner("A", 1), script.Owner("B", 1)
 	detail := map[string]string{"slotpool": "0", "election": "host-a"}[k.Name]
 	seat := script.Restore(set.Epoch, "${run}", vectorTTL, 0, vectorTTL)
-	resting := func(begun string) vector.State { // until a second ago
-		epoch := []any{[]any{"begun", begun}, []any{"resting", "${run}"}, []any{"until", "${ms:-1000}"}}
+	resting := func(begun, until string) vector.State {
+		epoch := []any{[]any{"begun", begun}, []any{"resting", "${run}"}, []any{"until", until}}
 		return vector.State{set.Epoch: vector.Of("hash", epoch, -1)}
 	}
 	steps := []vectorStep{
@@ -601,9 +601,9 @@ func quorumSteps(k *script.Kind) []vectorStep {
 		{name: "confirm where no owner is inside", call: q.Renew(set, a, vectorTTL, detail)},
 		{name: "mend where others were counted since", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_007, detail, 9_000_000_000_000_030)},
 		{name: "mend where others were counted before", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_007, detail, 9_000_000_000_000_031)},
-		{name: "the right to vote after a rest that was too short", call: seat, before: resting("${ms:-10000}")},
-		{name: "the right to vote in a new quorum, whose nodes need no rest", call: seat, before: resting("${ms:-1000}")},
-		{name: "vote during a rest that began before the clock was set back", call: q.Vote(set, ballot("A", params[0])), before: resting("${ms:60000}")},
+		{name: "the right to vote after a rest that was too short", call: seat, before: resting("${ms:-10000}", "${ms:-1000}")},
+		{name: "the right to vote in a new quorum, whose nodes need no rest", call: seat, before: resting("${ms:-1000}", "${ms:-1000}")},
+		{name: "vote during a rest that began before the clock was set back", call: q.Vote(set, ballot("A", params[0])), before: resting("${ms:60000}", "${ms:90000}")},
 		{name: "begin that rest anew", call: script.Rest(set.Epoch, "${run}", vectorTTL)},
 	}...)
 	switch k {

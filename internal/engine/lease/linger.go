@@ -52,16 +52,31 @@ func (l *Lease) keep(was state, now clock.Reading) bool {
 		l.mu.Unlock()
 		return false
 	}
-	l.state = kept
-	if !k.shelve(l) {
-		l.state = ended
+	if !k.mayShelve(l) {
 		l.mu.Unlock()
 		return false
 	}
-	k.Schedule.Set(&l.entry, l.keptSince.Add(min(l.keptFor(), noted)), 0)
-	l.detachLocked() // the next goroutine of the group finds it on the shelf
+	l.state = kept
+	defer l.shelve() // only now: before the hook knows of the release, none may take the lease up
 	l.unlock(lock.Event{What: lock.Released, HeldFor: now.Since(l.acquired), Kept: true})
 	return true
+}
+
+// shelve puts a lease that is kept on the shelf, or gives it back if it was asked for since. Then it lets
+// the next goroutine of the group go on, which finds it there.
+func (l *Lease) shelve() {
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.detachLocked()
+	}()
+	l.mu.Lock()
+	if !l.keeper.shelve(l) {
+		l.giveBackLocked()
+		return
+	}
+	l.keeper.Schedule.Set(&l.entry, l.keptSince.Add(min(l.keptFor(), noted)), 0)
+	l.mu.Unlock()
 }
 
 // keptFor returns how long a lease may be kept from keptSince on: the holder that takes it up has
@@ -96,10 +111,7 @@ func (k *Keeper) shelve(l *Lease) bool {
 	key := shelfKeyOf(l.lock)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch {
-	case k.shelf.byLock[key] != nil, k.askedForLocked(l), k.early.Has(l.owner):
-		return false
-	case k.Closing.Err() != nil, l.hearing != k.Listener.Plain().Session():
+	if !k.fitsLocked(l) {
 		return false
 	}
 	if k.shelf.byLock == nil {
@@ -107,6 +119,19 @@ func (k *Keeper) shelve(l *Lease) bool {
 	}
 	k.shelf.byLock[key], k.shelf.byOwner[l.owner] = l, l
 	return true
+}
+
+// mayShelve reports whether shelve would put a lease on the shelf by now.
+func (k *Keeper) mayShelve(l *Lease) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.fitsLocked(l)
+}
+
+// fitsLocked reports whether a lease may be put on the shelf. The caller holds k.mu.
+func (k *Keeper) fitsLocked(l *Lease) bool {
+	return k.shelf.byLock[shelfKeyOf(l.lock)] == nil && !k.askedForLocked(l) && !k.early.Has(l.owner) &&
+		k.Closing.Err() == nil && l.hearing == k.Listener.Plain().Session()
 }
 
 // unshelve takes a lease off the shelf.

@@ -31,7 +31,7 @@ func (ln *Line) AskKeeper(l *lock.Lock, first bool, occupant string) {
 // AskReaders asks the clients of all owners inside a read-write mutex that they may only keep: a writer
 // waits for all of them.
 func (ln *Line) AskReaders(ctx context.Context, l *lock.Lock) {
-	answer, err := ln.Asker.Ask(ctx, l.Subject, "look at", l.Kind.Inspect(l.Keys))
+	answer, err := ln.Asker.Ask(ctx, l.Subject, "look at", l.Kind.InspectInside(l.Keys))
 	if err != nil {
 		return
 	}
