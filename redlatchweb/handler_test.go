@@ -226,13 +226,15 @@ func TestHosts(t *testing.T) {
 		{[]string{"*"}, "evil.example", http.StatusOK, ""},
 	} {
 		h := made(t, canned{locks: contended}, Options{Hosts: c.hosts})
-		r := httptest.NewRequest(http.MethodGet, "/healthz", nil)
 		addr := &net.TCPAddr{IP: net.ParseIP(cmp.Or(c.at, "127.0.0.1"))}
-		r.Host = c.host
-		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(addr)))
-		answer := httptest.NewRecorder()
-		h.ServeHTTP(answer, r)
-		check.Equal(t, answer.Code, c.want, "the answer at %v, allowed %q, to %q", addr.IP, c.hosts, c.host)
+		for path, want := range map[string]int{"/pools": c.want, "/healthz": http.StatusOK} { // a probe asks by address
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Host = c.host
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(addr)))
+			answer := httptest.NewRecorder()
+			h.ServeHTTP(answer, r)
+			check.Equal(t, answer.Code, want, "the answer at %v, allowed %q, to %q", addr.IP, c.hosts, c.host)
+		}
 	}
 }
 

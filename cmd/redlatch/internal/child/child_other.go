@@ -37,6 +37,9 @@ func (c *Child) Terminate() {}
 // Kill ends the command.
 func (c *Child) Kill() { _ = c.cmd.Process.Kill() }
 
+// QuitQuietly does nothing: the system has no such signal.
+func QuitQuietly() (stop func()) { return func() {} }
+
 // Gone reports whether the command has ended.
 func (c *Child) Gone() bool {
 	select {

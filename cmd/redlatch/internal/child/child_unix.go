@@ -4,6 +4,7 @@ package child
 
 import (
 	"os"
+	"os/signal"
 	"runtime"
 	"syscall"
 )
@@ -107,8 +108,24 @@ func (c *Child) tell(sig syscall.Signal) {
 // Kill ends the whole group.
 func (c *Child) Kill() { c.signal(syscall.SIGKILL) }
 
+// QuitQuietly makes SIGQUIT end this program with the exit code of that signal until stop is called. By
+// default it would print the stack of every goroutine. It is for the time before Notify.
+func QuitQuietly() (stop func()) {
+	quit := make(chan os.Signal, 1)
+	signal.Notify(quit, syscall.SIGQUIT)
+	go func() {
+		if _, ok := <-quit; ok {
+			os.Exit(128 + int(syscall.SIGQUIT))
+		}
+	}()
+	return func() {
+		signal.Stop(quit)
+		close(quit)
+	}
+}
+
 // Gone reports whether no process of the group is left.
-func (c *Child) Gone() bool { return syscall.Kill(-c.group, 0) == syscall.ESRCH }
+func (c *Child) Gone() bool { return ended(c.group) }
 
 // signal sends a signal to the whole group. It fails if the group is gone, which is fine.
 func (c *Child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.group, sig) }

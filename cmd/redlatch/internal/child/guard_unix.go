@@ -124,15 +124,15 @@ func Guard(in io.Reader, out io.Writer, say func(will, message string)) (will st
 // emptied waits until no process of the group is left, and reports whether that happens before the
 // deadline.
 func emptied(group int, deadline time.Time) bool {
-	for syscall.Kill(-group, 0) != syscall.ESRCH {
+	for pause := 5 * time.Millisecond; !ended(group); pause = min(2*pause, 100*time.Millisecond) {
 		if !time.Now().Before(deadline) {
 			return false
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	return true
 }
 
 // guardKill kills the group, and reports whether there was one. Group 0 means that the command was
-// never started, and a kill of -0 would hit the guard's own group.
-func guardKill(group int) bool { return group > 0 && syscall.Kill(-group, syscall.SIGKILL) == nil }
+// never started, and a kill of -0 would hit the guard's own group; one of -1 would hit all processes.
+func guardKill(group int) bool { return group > 1 && syscall.Kill(-group, syscall.SIGKILL) == nil }

@@ -74,10 +74,39 @@ func reapAgain(seen map[int]bool, ours []int) map[int]bool {
 	return fresh
 }
 
+// ended reports whether no process of a group is left but zombies. For kill, these are processes, and
+// where no process reaps orphans, as in a container without an init, they stay. It looks twice: a
+// process may fork and end behind the first look.
+func ended(group int) bool {
+	if syscall.Kill(-group, 0) == syscall.ESRCH {
+		return true
+	}
+	for range 2 {
+		seen, living := false, false
+		eachProcess(func(_ int, state string, _, of int) {
+			seen = true
+			living = living || of == group && state != "Z" && state != "X"
+		})
+		if living || !seen { // or there is no /proc
+			return false
+		}
+	}
+	return true
+}
+
 // zombies returns the children of this process that have ended.
-func zombies() []int {
+func zombies() (all []int) {
+	eachProcess(func(pid int, state string, parent, _ int) {
+		if state == "Z" && parent == os.Getpid() {
+			all = append(all, pid)
+		}
+	})
+	return all
+}
+
+// eachProcess calls f for each process, with its state, its parent and its group.
+func eachProcess(f func(pid int, state string, parent, group int)) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
-	var all []int
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -85,12 +114,13 @@ func zombies() []int {
 		}
 		// The program's name, in parentheses, may contain any character.
 		fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-		if len(fields) > 1 && fields[0] == "Z" && fields[1] == strconv.Itoa(os.Getpid()) {
+		if len(fields) > 2 {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			all = append(all, pid)
+			parent, _ := strconv.Atoi(fields[1])
+			group, _ := strconv.Atoi(fields[2])
+			f(pid, fields[0], parent, group)
 		}
 	}
-	return all
 }
 
 // subreaper reports whether orphans among the descendants of this process become its children.

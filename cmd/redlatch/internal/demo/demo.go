@@ -168,6 +168,7 @@ func (w *worker) connect(ctx context.Context) (err error) {
 		Prefix: w.prefix, Program: fmt.Sprintf("redlatch demo, worker %d", w.number),
 		Lock:      redlatch.LockOptions{TTL: w.ttl},
 		Heartbeat: max(w.ttl/3, 50*time.Millisecond), FenceTTL: time.Hour,
+		Journal: redlatch.JournalOptions{Off: true}, // which would stay for a week
 	})
 	return err
 }

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
@@ -76,10 +78,14 @@ func Advice(err error, urls []string) string {
 	}
 	if errors.Is(err, redlatch.ErrInvalid) {
 		bare := func(url string) bool { return url != "" && !strings.ContainsAny(url, "/@") }
-		if i := slices.IndexFunc(urls, bare); i >= 0 { // neither a scheme nor a password
+		i := slices.IndexFunc(urls, bare) // neither a scheme nor a password, but perhaps the password alone
+		if i < 0 {
+			return ""
+		}
+		if _, port, err := net.SplitHostPort(urls[i]); err == nil && !slices.ContainsFunc([]rune(port), func(r rune) bool { return !unicode.IsDigit(r) }) {
 			return fmt.Sprintf("did you mean redis://%s?", urls[i])
 		}
-		return ""
+		return "a URL is as redis://host:6379"
 	}
 	if !errors.Is(err, redlatch.ErrUnreachable) {
 		return ""

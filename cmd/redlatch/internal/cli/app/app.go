@@ -44,7 +44,11 @@ func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 func (a *App) Noting() redlatch.JournalOptions {
 	return redlatch.JournalOptions{Trouble: func(err error) {
 		if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
-			a.Say("cannot write to the journal, so `redlatch log` will not show this process: %s; everything else works", talk.Text(err))
+			rest := ""
+			if refused.Code() == "NOPERM" {
+				rest = "; everything else works"
+			}
+			a.Say("cannot write to the journal, so `redlatch log` will not show this process: %s%s", talk.Text(err), rest)
 		}
 	}}
 }

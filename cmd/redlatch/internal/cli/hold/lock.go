@@ -30,6 +30,7 @@ func newLockCommand(a *app.App) *cobra.Command {
 			return err
 		}
 		r.hush()
+		r.loud = child.QuitQuietly()
 		return a.Connect(cmd.Context(), r.options("redlatch lock"), func(client *redlatch.Client) error {
 			return r.detach(cmd.Context(), client)
 		})
@@ -44,6 +45,7 @@ func newLockCommand(a *app.App) *cobra.Command {
 // detach acquires the lock, and prints the text that names its lease.
 func (r *run) detach(ctx context.Context, client *redlatch.Client) error {
 	signals, stop := child.Notify()
+	r.loud()
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -46,6 +46,7 @@ type run struct {
 	keepPassword bool
 	onLoss       string // term or warn
 	again        bool   // elect: stand again after a loss
+	loud         func() // ends QuitQuietly
 
 	waits   chan struct{}          // receives a value when it is in line, or an outage begins or ends
 	owner   atomic.Pointer[string] // the last one that waited in line
@@ -186,6 +187,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	r.app.InBackground()
+	r.loud = child.QuitQuietly()
 	client, failed := r.app.Open(ctx, r.options("redlatch "+r.verb+" "+filepath.Base(path)))
 	if failed != nil {
 		return failed
@@ -196,6 +198,7 @@ func (r *run) run(ctx context.Context) error {
 		}
 	}()
 	signals, stop := child.Notify()
+	r.loud()
 	defer stop()
 	for {
 		err := r.turn(ctx, client, path, signals)

@@ -86,7 +86,15 @@ func (w web) show(ctx context.Context, a *app.App, d dashboard, users map[string
 		handler = http.StripPrefix(w.under(), handler)
 	}
 	if users != nil {
-		handler = redlatchweb.BasicAuth(users, handler)
+		open, healthz := handler, path.Join(w.under(), "healthz")
+		closed := redlatchweb.BasicAuth(users, open)
+		handler = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == healthz { // for probes, which have no password
+				open.ServeHTTP(out, r)
+				return
+			}
+			closed.ServeHTTP(out, r)
+		})
 	}
 	server := newServer(handler, webLog(a))
 	server.RegisterOnShutdown(d.Close)
