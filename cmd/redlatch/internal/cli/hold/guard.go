@@ -17,6 +17,7 @@ import (
 func newGuardCommand(a *app.App) *cobra.Command {
 	return app.Hidden(child.GuardArg, "Stop a command when `redlatch run` cannot (started by it)", func(cmd *cobra.Command, _ []string) error {
 		a.Date()
+		a.InBackground() // a terminal or a pipe that is not read must not keep the lock
 		text, deadline := child.Guard(a.Stdin, a.Stdout, func(text, message string) {
 			a.Events = read(text).Events
 			a.Say("%s", message)
