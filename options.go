@@ -195,7 +195,7 @@ type LockOptions struct {
 	// error that matches [ErrLineFull]. Redis decides, so two callers never both get the last
 	// place. 1 to 1000. Default no bound. Not on a quorum.
 	//
-	//   - Waiters of a dead client soon do not count. A waiter that gives up counts until Redis is told.
+	//   - Waiters of a dead client stop counting in 50ms. One that gives up counts until Redis is told.
 	//   - Each goroutine has its own place in line. Goroutines without a bound that share a place
 	//     in their process count as one.
 	//   - A waiter keeps its place whatever the bound, even if Redis loses the line.
