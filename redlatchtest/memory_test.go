@@ -75,6 +75,26 @@ func TestForgottenLeaseInABubble(t *testing.T) {
 	})
 }
 
+// TestHookPanicsAtDetached: no program gets the text, so the lock is released. It stayed for a TTL.
+func TestHookPanicsAtDetached(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := redlatchtest.InMemory(t)
+		l := lock(t, s.Client(t, redlatch.Options{Hook: func(_ context.Context, e redlatch.Event) {
+			if e.Type == redlatch.EventDetached {
+				panic("hook")
+			}
+		}}).Mutex("a"))
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = l.Detach(t.Context())
+		}()
+		begun := time.Now()
+		check.OK(t, "Release", lock(t, s.Client(t, redlatch.Options{}).Mutex("a")).Release(t.Context()))
+		check.That(t, time.Since(begun) < 10*time.Second, "the lock stayed for %v", time.Since(begun))
+	})
+}
+
 func TestMemoryCarriesEveryKind(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, two *redlatch.Client) {
 		kindtest.Run(t, one, two, "")

@@ -34,12 +34,16 @@ func (l *Lease) Detach(ctx context.Context) error {
 		l.sayUsed(bounded)
 		cancel()
 	}
-	parted := false
+	parted, told := false, false
 	defer func() {
-		if !parted && left.owner != "" { // also if the hook has panicked
-			l.mu.Lock()
-			defer l.mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch {
+		case told:
+		case left.owner != "": // also if the hook has panicked, and no program gets the text
 			l.undoHeir(left.owner, max(l.lock.TTL, l.longest))
+		case parted:
+			l.undoLocked(0)
 		}
 	}()
 	if l.doubtful() { // since the extend was sent
@@ -52,6 +56,7 @@ func (l *Lease) Detach(ctx context.Context) error {
 		events = append(events, l.detaching(left))
 	}
 	l.unlock(events...)
+	told = parted
 	return err
 }
 
@@ -146,7 +151,16 @@ func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
 	if !done {
 		err = cmp.Or(err, l.err)
 	}
+	told := !done
+	defer func() {
+		if !told { // the hook has panicked, and no program gets the text
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.undoHeir(to.owner, ttl)
+		}
+	}()
 	l.unlock(events...)
+	told = true
 	return to, done, err
 }
 
