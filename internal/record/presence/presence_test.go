@@ -94,6 +94,7 @@ func TestRecordChangesInABurst(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		check.Equal(t, s.writes, 2, "writes")
 	})
 }

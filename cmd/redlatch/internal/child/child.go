@@ -49,6 +49,7 @@ type Child struct {
 	stopped  chan struct{}
 	orphans  func()       // stops reaping them
 	asleep   atomic.Int32 // the signal that stopped it, or 0
+	looked   time.Time    // when Gone last looked at each process
 }
 
 // Start starts the command, guarded until the deadline. If its standard input is an *os.File, the

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 func forwarded() []os.Signal {
@@ -125,7 +126,24 @@ func QuitQuietly() (stop func()) {
 }
 
 // Gone reports whether no process of the group is left.
-func (c *Child) Gone() bool { return ended(c.group) }
+func (c *Child) Gone() bool {
+	if syscall.Kill(-c.group, 0) == syscall.ESRCH {
+		return true
+	}
+	select {
+	case <-c.exited: // else the command itself is left
+	default:
+		return false
+	}
+	if time.Since(c.looked) < lookEvery {
+		return false
+	}
+	c.looked = time.Now()
+	return ended(c.group)
+}
+
+// lookEvery is how often a group is looked at process by process, which takes milliseconds.
+const lookEvery = 100 * time.Millisecond
 
 // signal sends a signal to the whole group. It fails if the group is gone, which is fine.
 func (c *Child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.group, sig) }
