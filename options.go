@@ -88,7 +88,7 @@ type Options struct {
 	TLS     *tls.Config       // for rediss:// URLs: root and client certificates; default the system's roots
 }
 
-// NoPrefix, given as [Options].Prefix, makes the key of a mutex its bare name, as with redsync and
+// NoPrefix as [Options].Prefix makes the key of a mutex its bare name, as with redsync and
 // bsm/redislock, so that they exclude each other. No key can have this text.
 const NoPrefix = "\x00"
 
