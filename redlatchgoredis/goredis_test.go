@@ -247,7 +247,6 @@ func TestNameLeadsElsewhere(t *testing.T) {
 		go func() {
 			for turns.Err() == nil {
 				if l, err := other.Mutex("a").Lock(turns); err == nil {
-					time.Sleep(10 * time.Millisecond)
 					_ = l.Release(context.WithoutCancel(turns))
 				}
 			}

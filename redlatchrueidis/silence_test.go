@@ -65,24 +65,31 @@ func TestDropOverTLSDoesNotWait(t *testing.T) {
 	check.That(t, check.ErrorOf(c.Read(make([]byte, 1))) != nil, "the connection is not closed")
 }
 
-// TestNameOfADemotedServer: the name of a master leads to another server now, and the old one lives on
-// as a replica. A pipeline, which takes no lane, finds the new master.
-func TestNameOfADemotedServer(t *testing.T) {
-	t.Parallel()
-	old, master := redistest.Start(t), redistest.Start(t)
+// openByName opens a connection to a name that leads to a server, until lead has it lead to another.
+func openByName(t *testing.T, server *redistest.Server) (c *Conn, lead func(*redistest.Server)) {
+	t.Helper()
 	var leads atomic.Pointer[redistest.Server]
-	leads.Store(old)
-	c := check.Value(Open(rueidis.ClientOption{
+	leads.Store(server)
+	c = check.Value(Open(rueidis.ClientOption{
 		InitAddress: []string{"redis.example:6379"},
 		DialCtxFn: func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return d.DialContext(ctx, "tcp", leads.Load().Addr())
 		},
 	})).OK(t)
-	defer c.Close()
+	t.Cleanup(func() { _ = c.Close() })
+	return c, leads.Store
+}
+
+// TestNameOfADemotedServer: the name of a master leads to another server now, and the old one lives on
+// as a replica. A pipeline, which takes no lane, finds the new master.
+func TestNameOfADemotedServer(t *testing.T) {
+	t.Parallel()
+	old, master := redistest.Start(t), redistest.Start(t)
+	c, lead := openByName(t, old)
 	ctx := inTime(t)
 	write := conn.Call{Script: conn.NewScript("write", "return redis.call('SET', KEYS[1], '1')"), Keys: []string{"k"}}
 	check.Nil(t, "Eval", c.Eval(ctx, write, write)[1].Err)
-	leads.Store(master)
+	lead(master)
 	old.Do("REPLICAOF", "127.0.0.1", "1")
 	if r := c.Eval(ctx, write, write)[0]; !retry.Says(r.Err, "READONLY") {
 		t.Errorf("Eval = %+v, want that the old server refuses", r)
@@ -158,19 +165,11 @@ func TestDialOutlastsARequest(t *testing.T) {
 func TestReplicasAfterDemotion(t *testing.T) {
 	t.Parallel()
 	old, master := redistest.Start(t), redistest.Start(t)
-	var leads atomic.Pointer[redistest.Server] // what the name of the master leads to
-	leads.Store(old)
-	c := check.Value(Open(rueidis.ClientOption{
-		InitAddress: []string{"redis.example:6379"},
-		DialCtxFn: func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return d.DialContext(ctx, "tcp", leads.Load().Addr())
-		},
-	})).OK(t)
-	t.Cleanup(func() { _ = c.Close() })
+	c, lead := openByName(t, old)
 	write := conn.Call{Script: conn.NewScript("write", "return redis.call('INCR', KEYS[1])"), Keys: []string{"k"}}
 	r, _ := c.EvalReplicated(inTime(t), write, 0, time.Millisecond)
 	check.Nil(t, "EvalReplicated", r.Err)
-	leads.Store(master)
+	lead(master)
 	host, port, _ := strings.Cut(master.Addr(), ":")
 	old.Do("REPLICAOF", host, port)
 	check.Eventually(t, "the new master is asked", func() bool {

@@ -82,16 +82,16 @@ func (c *Acquirer) KeepNoMore(ctx context.Context, l *lock.Lock, owner string) e
 	}
 	asking, cancel := context.WithTimeout(ctx, c.Timeout/3)
 	defer cancel()
-	deaf := false // its connection may be about to be back
+	why := "did not answer"
 	for pause := askPause; ; pause *= 2 {
 		keeper, err := c.Line.Ask(asking, l, owner, true)
 		switch {
-		case err != nil && deaf && asking.Err() != nil && ctx.Err() == nil:
-			return c.Asker.Failed(l.Subject, "acquire", fmt.Errorf("%w: the client of %q does not listen", fault.ErrUnreachable, owner))
+		case err != nil && asking.Err() != nil && ctx.Err() == nil: // its own time, not the caller's
+			return c.Asker.Failed(l.Subject, "acquire", fmt.Errorf("%w: the client of %q %s", fault.ErrUnreachable, owner, why))
 		case err != nil:
 			return err
 		case keeper == script.KeeperDeaf:
-			deaf = true
+			why = "does not listen" // its connection may be about to be back
 		case keeper != script.KeeperTold: // its program is inside, and keeps nothing after that; or it is gone
 			return nil
 		}

@@ -82,7 +82,7 @@ func (l *Lease) undoHeir(owner string, ttl time.Duration) {
 // twice, too, rename gives the lease one more. If no answer comes, the owner is not known, and the
 // lease is released in the background.
 //
-// A quorum needs none of that: late copies never make a majority.
+// A quorum does without: late copies would have to reach two of its nodes, in different rounds.
 //
 // It is tempting to end the lease after rename. But a release that waits for rename, or a
 // hand-over, would find it held by an owner that Redis no longer knows. So rename ends it (done).

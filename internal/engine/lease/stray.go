@@ -42,10 +42,9 @@ const (
 // tellForgotten tells which leases the program has forgotten since the last call, of those that are
 // held.
 func (k *Keeper) tellForgotten() {
-	if !k.forgotten.Load() {
+	if !k.forgotten.CompareAndSwap(true, false) { // before the look, which may miss one that is noted now
 		return
 	}
-	k.forgotten.Store(false) // before the look, which may miss one that is noted now
 	for _, l := range k.All() {
 		l.mu.Lock()
 		left, events := l.left()

@@ -22,8 +22,9 @@ func (ln *Line) restoreLocked(w *Waiter) {
 	ln.Notes.Move(before, w.owner)
 	// Perhaps the line was lost, and perhaps the client was taken for dead, though it listens: at a
 	// server that used to be the master. It is tempting to ask again with the same kind of ticket. But
-	// each release would drop it, for as long as that is so.
-	if s := ln.Subscription(w.lock); s.Address() == w.address {
+	// each release would drop it, for as long as that is so. A plain subscription that was down since the
+	// ticket was in line explains the loss.
+	if s := ln.Subscription(w.lock); s.Address() == w.address && (s.Sharded() || s.UpSince(w.sentAt)) {
 		s.MarkUncounted()
 	}
 	w.ticket, w.address = ln.Ticket(w.lock, w.owner)

@@ -77,6 +77,7 @@ type Subscription struct {
 	unused   bool                               // the last look found it so; only the schedule's goroutine touches it
 	needed   clock.Reading                      // when a waiter last connected; guarded by the listener's mu
 	missed   atomic.Pointer[clock.Reading]      // when a server last did not count it though it was up; nil if never
+	upAt     atomic.Pointer[clock.Reading]      // when it was last connected; nil if never
 	renewed  atomic.Pointer[clock.Reading]      // when a session last ended for that; nil if never
 	hangUp   atomic.Pointer[context.CancelFunc] // ends the session
 	settle   sync.Once
@@ -208,6 +209,12 @@ func (s *Subscription) Session() uint32 {
 	return n
 }
 
+// UpSince reports whether the subscription is up, and was never down since then.
+func (s *Subscription) UpSince(then clock.Reading) bool {
+	at := s.upAt.Load()
+	return s.Connected() && !at.Time().After(then.Time())
+}
+
 // uncounted is how long a server that did not count a subscription is assumed not to count it.
 const uncounted = time.Minute
 
@@ -314,9 +321,9 @@ func (s *Subscription) listen() error {
 
 // connected notes that the server has confirmed the subscription.
 func (s *Subscription) connected() {
-	if before := s.renewed.Load(); before == nil || s.listener.now().Since(*before) > uncounted {
-		s.missed.Store(nil)
-	}
+	s.missed.Store(nil)
+	now := s.listener.now()
+	s.upAt.Store(&now)
 	s.sessions.Add(1) // before it is up: see Session
 	s.up.Store(true)
 	s.listener.handler.Changed(s) // messages may have been published before that

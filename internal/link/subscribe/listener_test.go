@@ -317,6 +317,21 @@ func TestUncountedIsSubscribedAgain(t *testing.T) {
 	})
 }
 
+// TestUpSince: a subscription that was lost for a moment was not up all the time.
+func TestUpSince(t *testing.T) {
+	s := &server{}
+	start(t, s, func(t *testing.T, l *Listener, _ *told) {
+		check.That(t, !l.Plain().UpSince(clock.Now()), "a subscription that never was is up")
+		l.ConnectPlain(t.Context())
+		then := clock.Now()
+		time.Sleep(time.Second)
+		check.That(t, l.Plain().UpSince(then), "it has been up since then")
+		s.channel("plain").drop()
+		time.Sleep(time.Second)
+		check.That(t, l.Plain().UpSince(clock.Now()) && !l.Plain().UpSince(then), "it is not up, or was lost for nobody")
+	})
+}
+
 // TestRefusedSubscriptionIsRare: a user without the right to a channel was refused three times a second,
 // each time over a new connection.
 func TestRefusedSubscriptionIsRare(t *testing.T) {
@@ -342,15 +357,20 @@ func TestSubscriptionCountsAgain(t *testing.T) {
 			t.Helper()
 			check.Equal(t, s.Counted(), counted, "%s, it counts", when)
 		}
+		miss := func() { // by the new subscription, too
+			s.MarkUncounted()
+			time.Sleep(time.Second)
+			s.MarkUncounted()
+		}
 		want("at first", true)
-		s.MarkUncounted()
+		miss()
 		want("when it was missed", false)
 		ahead.Store(int64(-24 * time.Hour))
 		time.Sleep(59 * time.Second)
 		want("59s later, with a wall clock that was set back", false)
 		time.Sleep(2 * time.Second)
 		want("61s later, with a wall clock that was set back", true)
-		s.MarkUncounted()
+		miss()
 		want("when it was missed again", false)
 		ahead.Add(int64(61 * time.Second))
 		want("when the machine has slept for 61s", true)

@@ -60,7 +60,7 @@ type Record struct {
 
 	begun atomic.Bool
 	until atomic.Int64  // when the last detached lease ends, in µs of Unix time
-	tried chan struct{} // closed when the first write has ended, whether or not it succeeded
+	tried chan struct{} // closed when the first write, and those that it took along, have ended; they may have failed
 
 	mu      sync.Mutex // guards what is below
 	writing bool       // or Announce has not been called; one at a time, or an older record could arrive last

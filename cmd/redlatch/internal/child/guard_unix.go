@@ -104,7 +104,7 @@ func Guard(in io.Reader, out io.Writer, say func(will, message string)) (will st
 		case line, ok := <-lines:
 			if !ok {
 				kill("redlatch itself is gone")
-				if group == 0 || !emptied(group, deadline) {
+				if group <= 1 || !emptied(group, deadline) {
 					will = ""
 				}
 				return will, deadline

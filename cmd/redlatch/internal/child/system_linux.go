@@ -82,12 +82,13 @@ func ended(group int) bool {
 		return true
 	}
 	for range 2 {
-		seen, living := false, false
+		zombie, living := false, false
 		eachProcess(func(_ int, state string, _, of int) {
-			seen = true
-			living = living || of == group && state != "Z" && state != "X"
+			if of == group {
+				zombie, living = zombie || state == "Z" || state == "X", living || state != "Z" && state != "X"
+			}
 		})
-		if living || !seen { // or there is no /proc
+		if living || !zombie { // or /proc does not show them
 			return false
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
@@ -82,10 +82,11 @@ func Advice(err error, urls []string) string {
 		if i < 0 {
 			return ""
 		}
-		if _, port, err := net.SplitHostPort(urls[i]); err == nil && !slices.ContainsFunc([]rune(port), func(r rune) bool { return !unicode.IsDigit(r) }) {
-			return fmt.Sprintf("did you mean redis://%s?", urls[i])
+		_, port, _ := net.SplitHostPort(urls[i])
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return "a URL looks like redis://host:6379"
 		}
-		return "a URL is as redis://host:6379"
+		return fmt.Sprintf("did you mean redis://%s?", urls[i])
 	}
 	if !errors.Is(err, redlatch.ErrUnreachable) {
 		return ""
