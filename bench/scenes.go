@@ -249,9 +249,9 @@ func bareScenes(f form) []scene {
 	return apart(f, "Beside the bare scripts", uncontendedColumns, systems, pick(f.quick, []int{16}, []int{1, 4, 16, 64})...)
 }
 
-// lingerScenes returns scenes of locks that a client keeps: names that one process takes again and
-// again, one that two processes take in turns, and the work of users in which nine of ten
-// acquisitions come from the process that had the name last.
+// lingerScenes returns scenes of locks that a client keeps. In some, one process takes its names
+// repeatedly. In another, two processes take turns. In the last, users work, and the client that
+// had a name last makes nine of ten acquisitions of it.
 func lingerScenes(f form) []scene {
 	systems := named("redlatch", "redlatch, linger", "redsync rueidis", "bsm/redislock", "rueidislock")
 	all := apart(f, "Kept by the client", uncontendedColumns, systems, pick(f.quick, []int{16}, []int{1, 16, 256})...)

@@ -326,7 +326,7 @@ func openRueidislock(to target, ttl time.Duration) (locker, error) {
 	return locker{get: get, close: locks.Close}, nil
 }
 
-// patienceWithPeers is how long each step may take in which a library can hang.
+// patienceWithPeers is the time limit of a step in which a client of another library can hang.
 const patienceWithPeers = 45 * time.Second
 
 // within calls f, and returns an error if f has not returned in time: a library that never answers

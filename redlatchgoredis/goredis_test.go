@@ -230,27 +230,34 @@ func TestNameLeadsElsewhere(t *testing.T) {
 	c := check.Value(redlatch.New(redlatchgoredis.New(client), redlatch.Options{Heartbeat: 200 * time.Millisecond})).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	held := locktest.Lock(t, c.Mutex("heard"))
-	waited := make(chan *redlatch.Lease)
-	go func() {
-		waited <- locktest.Lock(t, c.Mutex("heard").With(redlatch.LockOptions{StrictOrder: redlatch.On}))
-	}()
+	waiting := goLock(t, c.Mutex("heard").With(redlatch.LockOptions{StrictOrder: redlatch.On}))
 	locktest.InLine(t, old, "heard", 1) // so c listens
 	locktest.Release(t, held)
-	locktest.Release(t, <-waited)
+	locktest.Release(t, waiting())
 	leads.Store(master)
 	host, port, _ := strings.Cut(master.Addr(), ":")
 	old.Do("REPLICAOF", host, port)
-	turns, end := context.WithCancel(locktest.Within(t, locktest.Patience))
-	defer end()
-	for range 2 {
-		other := locktest.Open(t, master.URL(), redlatch.Options{Heartbeat: 200 * time.Millisecond})
-		go func() {
-			for turns.Err() == nil {
-				if l, err := other.Mutex("a").Lock(turns); err == nil {
-					_ = l.Release(context.WithoutCancel(turns))
-				}
-			}
-		}()
-	}
-	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
+	o := redlatch.Options{Heartbeat: 200 * time.Millisecond}
+	one, two := locktest.Open(t, master.URL(), o), locktest.Open(t, master.URL(), o)
+	held = locktest.Lock(t, one.Mutex("a"))
+	waiting = goLock(t, c.Mutex("a"))
+	locktest.InLine(t, master, "a", 1)
+	other := goLock(t, two.Mutex("a"))
+	locktest.InLine(t, master, "a", 2)
+	locktest.Release(t, held) // which drops the ticket of c
+	held = other()
+	locktest.InLine(t, master, "a", 1) // c has its place again
+	other = goLock(t, one.Mutex("a"))
+	locktest.InLine(t, master, "a", 2)
+	locktest.Release(t, held)
+	locktest.Release(t, waiting())
+	locktest.Release(t, other())
+}
+
+// goLock locks a mutex in the background. wait returns the lease.
+func goLock(t *testing.T, m *redlatch.Mutex) (wait func() *redlatch.Lease) {
+	t.Helper()
+	ctx, got := locktest.Within(t, locktest.Patience), make(chan check.Result[*redlatch.Lease], 1)
+	go func() { got <- check.Value(m.Lock(ctx)) }()
+	return func() *redlatch.Lease { return (<-got).OK(t) }
 }

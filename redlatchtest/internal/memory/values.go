@@ -210,7 +210,7 @@ func (s *stream) drop() int {
 	return n
 }
 
-// packed returns how many bytes a text takes in a block.
+// packed returns the number of bytes that the server needs for a text in a block.
 func packed(text string) int {
 	if n, err := integer(text); err == nil {
 		return packedInt(n)
@@ -231,7 +231,7 @@ func packed(text string) int {
 	return size + 3
 }
 
-// packedInt returns how many bytes a number takes in a block.
+// packedInt returns the number of bytes that the server needs for a number in a block.
 func packedInt(n int64) int {
 	switch {
 	case 0 <= n && n <= 127:

@@ -268,8 +268,8 @@ func killWorker(ctx context.Context, r *run, p *post) (int64, string, error) {
 	return 1, name, err
 }
 
-// stall frees the lane before the stall is over, and the worker after it. It is tempting to free
-// both at once, but then the few kills of a run on a slow machine ended each of its few stalls.
+// stall frees the lane before the worker's stall ends, and the worker afterwards. It is tempting to
+// free both at once. But then the few kills of a run on a slow machine ended each of its few stalls.
 func stall(ctx context.Context, r *run) (int64, string, error) {
 	if p := r.crew.claim(ctx); p != nil {
 		p.child.tell(order{Do: "stall"})

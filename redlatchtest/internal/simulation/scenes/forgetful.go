@@ -33,7 +33,7 @@ func (a *player) restarts(s *wire.Server, data memory.Copy) {
 }
 
 // forgetful holds a lock at two of three nodes, and the first of these forgets it. That node does
-// not vote before the lease is over.
+// not vote before the holder's lease ends.
 func forgetful(a *player) {
 	a.needs(a.Plan.Harm == world.Calm)
 	if a.OneIn(4) {

@@ -161,5 +161,5 @@ var plain = strings.NewReplacer(
 	"Options.Interval", "--interval", "Options.Patterns", "--pattern", "Options.Hosts", "--host",
 )
 
-// InWords returns what is new in an error to a user who has read the lines before it.
+// InWords returns an error without the parts that the lines before it have told the user.
 func InWords(e *exit.Error) string { return cmp.Or(e.Left, Text(e.Err)) }
