@@ -96,7 +96,7 @@ if line_full() then
   -- Many callers may be refused, and each count looks at all waiters: it would cost more than waiting.
   if found_full() then return {-1, full} end
   if count_living() >= most then
-    pcall(keep_word, full, math.floor(now() / 1000), FULL_MS) -- a server may refuse every write
+    keep_word(full, math.floor(now() / 1000), FULL_MS)
     return {-1, full}
   end
   if spent >= BUDGET then return busy() end
