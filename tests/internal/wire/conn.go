@@ -113,6 +113,7 @@ func StartMortal(t testing.TB, s *redistest.Server, o redlatch.Options) (*redlat
 	c, err := redlatch.New(process, o)
 	check.Must(t, err == nil, "New: %v", err)
 	t.Cleanup(func() { _ = c.Close() })
+	help.Hearing(t, s, c) // a waiter whose subscription takes over a second has a ticket of mode A
 	return c, process
 }
 
