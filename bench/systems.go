@@ -133,11 +133,12 @@ func openFloorRueidis(to target, ttl time.Duration) (locker, error) {
 // latches returns redlatch. under closes what is under the client.
 func latches(client *redlatch.Client, under func()) locker {
 	get := func(ctx context.Context, name string, wait bool) (held, error) {
-		lock := client.Mutex(name).TryLock
+		lock := client.Mutex(name)
+		acquire := lock.TryLock
 		if wait {
-			lock = client.Mutex(name).Lock
+			acquire = lock.Lock
 		}
-		lease, err := lock(ctx)
+		lease, err := acquire(ctx)
 		if errors.Is(err, redlatch.ErrTaken) {
 			return held{}, errTaken
 		}
