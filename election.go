@@ -54,21 +54,24 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 // resigns and returns as [Mutex.Do] does, even if f returned nil, or has lost another lock. If
 // leadership is lost while f runs, the context of f is done. Run waits until f has returned,
 // ignores its result, and campaigns again: after about 20ms, or up to a second if it lost several
-// terms in a row soon after they began. Run also returns when ctx is done, or if an acquisition
-// fails.
+// terms in a row soon after they began. It campaigns through an outage of any length, and
+// Options.Hook is told of each attempt that fails with [ErrUnreachable]. Run also returns when ctx
+// is done, when the client is closed, and if an acquisition fails for another reason.
 func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
 	for short := 0; ; short++ {
 		term, err := e.Campaign(ctx, value)
-		if err != nil {
+		switch {
+		case err == nil:
+			err = runHeld(ctx, term, f)
+			// The term is asked, not err: f may return the LostError of another lock.
+			if !errors.As(term.Err(), new(*LostError)) {
+				return err
+			}
+			if e.latch.client.engine.Now().Since(term.core.Acquired()) >= longTerm {
+				short = 0
+			}
+		case ctx.Err() != nil || !errors.Is(err, ErrUnreachable):
 			return err
-		}
-		err = runHeld(ctx, term, f)
-		// The term is asked, not err: f may return the LostError of another lock.
-		if !errors.As(term.Err(), new(*LostError)) {
-			return err
-		}
-		if e.latch.client.engine.Now().Since(term.core.Acquired()) >= longTerm {
-			short = 0
 		}
 		retry.Sleep(ctx, retry.Pause(short))
 	}

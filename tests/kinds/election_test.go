@@ -108,6 +108,24 @@ func TestWhatElectionRunReturns(t *testing.T) {
 	help.WantNothingLeft(t, s, "e")
 }
 
+// TestElectionRunOutlastsAnOutage: who led before it leads after it, and no process has to start Run again.
+func TestElectionRunOutlastsAnOutage(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, terms := s.Client(t, redlatch.Options{}), 0
+		err := c.Election("e").Run(t.Context(), "me", func(ctx context.Context, _ *redlatch.Lease) error {
+			if terms++; terms == 1 {
+				s.Hang()
+				time.AfterFunc(5*time.Minute, s.Resume)
+				<-ctx.Done()
+			}
+			return help.ErrFailed
+		})
+		check.Error(t, "Run", err, help.ErrFailed)
+		check.Equal(t, terms, 2, "terms")
+	})
+}
+
 // TestJobThatFails: a run that failed, panicked or released its own lease uses its window up as any other.
 func TestJobThatFails(t *testing.T) {
 	t.Parallel()

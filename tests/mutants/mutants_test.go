@@ -811,6 +811,8 @@ var mutants = []mutant{
 		"errors.As(term.Err(), new(*LostError))", "errors.As(err, new(*LostError))", "TestWhatElectionRunReturns"),
 	breaks("term that was lost whose result is returned as the context ends", "election.go",
 		"if !errors.As(term.Err()", "if ctx.Err() != nil || !errors.As(term.Err()", "TestWhatElectionRunReturns"),
+	breaks("candidate that an outage takes away for good", "election.go",
+		"case ctx.Err() != nil || !errors.Is(err, ErrUnreachable):", "default:", "TestElectionRunOutlastsAnOutage"),
 	breaks("campaigns in a hot loop", "election.go",
 		"retry.Sleep(ctx, retry.Pause(short))", "retry.Sleep(ctx, 0*retry.Pause(short))", "TestSimulate/thrifty"),
 	breaks("grant that was given back and is called taken", "internal/engine/acquire/single.go",
