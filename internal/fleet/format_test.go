@@ -134,7 +134,7 @@ func TestReleaseCommand(t *testing.T) {
 }
 
 // TestTooFewVotes: kinds are told that some client has used and most nodes have no vote for. A node that
-// has rested votes when it is next asked.
+// has rested votes when it is next asked, if enough others vote or answer.
 func TestTooFewVotes(t *testing.T) {
 	node := func(mutex, job redlatch.NodeState) redlatch.NodeInfo {
 		return redlatch.NodeInfo{Votes: []redlatch.NodeVote{{Kind: "mutex", State: mutex}, {Kind: "job", State: job}}}
@@ -146,6 +146,11 @@ func TestTooFewVotes(t *testing.T) {
 		{[]redlatch.NodeInfo{node("votes", "new"), node("rested", "new"), node("forgot", "new")}, nil},
 		{[]redlatch.NodeInfo{node("votes", "new"), node("rests", "forgot"), node("votes", "new")}, []string{"job"}},
 		{[]redlatch.NodeInfo{node("votes", "votes"), node("forgot", "votes"), {}}, []string{"mutex"}},
+		{[]redlatch.NodeInfo{node("rested", "rested"), node("rested", "votes"), node("rested", "votes")}, nil},
+		// Of two others, one is silent: a node that has rested gets no right to vote.
+		{[]redlatch.NodeInfo{node("votes", "votes"), node("rested", "votes"), {}}, []string{"mutex"}},
+		// Of four others, three vote: it gets one.
+		{[]redlatch.NodeInfo{node("votes", "votes"), node("votes", "votes"), node("votes", "rested"), node("rested", "rested"), {}}, []string{"job"}},
 	} {
 		if got := Mute(c.nodes); !slices.Equal(got, c.want) {
 			t.Errorf("Mute of %v = %v, want %v", c.nodes, got, c.want)

@@ -392,21 +392,43 @@ func MuteText(kinds []string) string {
 const Unvoted = "Until more nodes answer, or have rested, no client can acquire such a lock, and lists may lack one that is held"
 
 // Mute returns the kinds for which fewer than a majority of the nodes vote, though some client has
-// used them. Nodes that have rested count: they vote when a client next asks.
+// used them.
 func Mute(nodes []redlatch.NodeInfo) (kinds []string) {
-	used, votes := make(map[string]bool), make(map[string]int)
+	used := make(map[string]bool)
 	for _, n := range nodes {
 		for _, v := range n.Votes {
 			used[v.Kind] = used[v.Kind] || v.State != redlatch.NodeNew
-			if v.State == redlatch.NodeVotes || v.State == redlatch.NodeRested {
-				votes[v.Kind]++
-			}
 		}
 	}
+	voters := Voters(nodes)
 	for _, kind := range slices.Sorted(maps.Keys(used)) {
-		if used[kind] && votes[kind] <= len(nodes)/2 {
+		if used[kind] && voters[kind] <= len(nodes)/2 {
 			kinds = append(kinds, kind)
 		}
 	}
 	return kinds
+}
+
+// Voters returns how many nodes vote for each kind, with those that have rested if the next
+// acquisition gives them the right: a majority of the other nodes votes, or all of them answer
+// (floor in link/quorum/epochs.go).
+func Voters(nodes []redlatch.NodeInfo) map[string]int {
+	voters, rested, answers := make(map[string]int), make(map[string]int), make(map[string]int)
+	for _, n := range nodes {
+		for _, v := range n.Votes {
+			answers[v.Kind]++
+			switch v.State {
+			case redlatch.NodeVotes:
+				voters[v.Kind]++
+			case redlatch.NodeRested:
+				rested[v.Kind]++
+			}
+		}
+	}
+	for kind, n := range rested {
+		if answers[kind] == len(nodes) || voters[kind] > (len(nodes)-1)/2 {
+			voters[kind] += n
+		}
+	}
+	return voters
 }

@@ -209,6 +209,7 @@ func (v *visit) quorum(nodes []redlatch.NodeInfo) {
 			}
 		}
 	}
+	voters := fleet.Voters(nodes)
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		t := kinds[kind]
 		f := Finding{"", "votes on " + kind, OK, fmt.Sprintf("%d of %d nodes vote", t.voters, len(v.URLs)), ""}
@@ -218,7 +219,7 @@ func (v *visit) quorum(nodes []redlatch.NodeInfo) {
 		switch {
 		case t.novel == len(v.URLs):
 			f.Found = "not used yet"
-		case t.voters <= len(v.URLs)/2:
+		case voters[kind] <= len(v.URLs)/2:
 			f.Level = Fault
 			f.Advice = "nothing can be acquired: start the nodes that are down; a node votes again once it has rested and has learned the tokens of most other nodes"
 		case t.voters < len(v.URLs):
