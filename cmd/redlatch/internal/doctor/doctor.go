@@ -67,7 +67,7 @@ type visit struct {
 	runs   map[string]string        // address of each node of the quorum, by its run_id
 	keys   int64                    // on all servers, as far as they say
 	url    string                   // of the deployment under examination
-	silent bool                     // a server cannot be reached
+	silent bool                     // no server of that deployment can be reached
 	user   string                   // in the URL of that deployment; "" if none
 	faulty bool                     // a finding says that a user lacks rights which redlatch needs
 	shards bool                     // that deployment is a cluster with sharded channels
@@ -193,15 +193,17 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 		servers = map[string]rueidis.Client{addr: client}
 	}
 	var masters []*node
+	answers := false
 	for _, at := range slices.Sorted(maps.Keys(servers)) {
 		n := &node{addr: at, client: servers[at], conn: redlatchrueidis.New(servers[at], at)}
-		v.server(ctx, n, cluster)
+		answers = v.server(ctx, n, cluster) || answers
 		v.shards = cluster && v.shards
 		if n.info["role"] == "master" {
 			masters = append(masters, n)
 			v.once(n)
 		}
 	}
+	v.silent = !answers // or the names on the nodes of a cluster that answer would not be looked at
 	one := &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
 	if cluster {
 		whole := *one

@@ -237,6 +237,24 @@ func TestCluster(t *testing.T) {
 	all.want(t, "rights", doctor.Fault, "CLUSTERDOWN", "are still unknown")
 }
 
+// TestClusterWithoutAMaster: a master is dead, and the names on the others are looked at all the same.
+func TestClusterWithoutAMaster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	foreign := 0
+	for i := range 100 {
+		if _, err := nodes[0].DoErr("SET", prefix+strconv.Itoa(i), "somebody"); err == nil {
+			foreign++
+		}
+	}
+	nodes[2].Kill()
+	all := examine(t, "redis+cluster://"+nodes[0].Addr())
+	all.want(t, "reach", doctor.Fault)
+	all.want(t, "locks", doctor.Fault, "never expires")
+	all.want(t, "locks", doctor.Warning, "not all names can be listed")
+	check.That(t, foreign > 0, "no name is on the node")
+}
+
 // TestClusterThatHasFailedOver: a master is dead, and its replica serves its slots.
 func TestClusterThatHasFailedOver(t *testing.T) {
 	if testing.Short() {

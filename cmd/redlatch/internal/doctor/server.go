@@ -14,15 +14,15 @@ import (
 	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
-// server examines one server.
-func (v *visit) server(ctx context.Context, n *node, cluster bool) {
+// server examines one server, and reports whether it answers.
+func (v *visit) server(ctx context.Context, n *node, cluster bool) bool {
 	if !v.roundTrip(ctx, n) {
-		return
+		return false
 	}
 	text, err := n.text(ctx, "INFO")
 	if err != nil {
 		v.report(Finding{n.addr, "info", Warning, "INFO cannot be read: " + clean(err), "permit +info, at least for this check"})
-		return
+		return true
 	}
 	n.info = Pairs(text, "\n", ":")
 	v.version(n)
@@ -32,6 +32,7 @@ func (v *visit) server(ctx context.Context, n *node, cluster bool) {
 		v.persistence(n)
 		v.replicas(ctx, n)
 	}
+	return true
 }
 
 // roundTrip compares the time of a request with the TTL, and the server's clock with this
@@ -153,6 +154,11 @@ func (v *visit) persistence(n *node) {
 	case n.info["aof_enabled"] == "0":
 		f.Level, f.Found = Note, "no append-only file: a restart forgets the locks that are held"
 		f.Advice = "tokens stay in order all the same; CONFIG SET appendonly yes if two holders for a moment are worse than slower writes"
+	case n.info["aof_enabled"] != "1":
+		f.Found = "the server does not say whether it writes an append-only file"
+		if len(v.URLs) == 1 { // a node of a quorum needs none
+			f.Level, f.Advice = Note, "without one, a restart forgets the locks that are held: look at its settings"
+		}
 	}
 	v.report(f)
 }

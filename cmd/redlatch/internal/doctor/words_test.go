@@ -3,10 +3,12 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -34,6 +36,34 @@ func TestAdviceWhereNamesCannotBeListed(t *testing.T) {
 	} {
 		got := unlisted(err)
 		check.That(t, strings.Contains(got, want), "%v: advice %q, want %q in it", err, got, want)
+	}
+}
+
+// TestRestedNodesVote: a quorum whose nodes were all restarted, and have rested since, gives out locks. It was a
+// fault. With a silent node, no node that has rested votes.
+func TestRestedNodesVote(t *testing.T) {
+	t.Parallel()
+	rested := redlatch.NodeInfo{Votes: []redlatch.NodeVote{{Kind: "mutex", State: redlatch.NodeRested}}}
+	for _, c := range []struct {
+		last redlatch.NodeInfo
+		want Level
+	}{{rested, Warning}, {redlatch.NodeInfo{Err: redlatch.ErrUnreachable}, Fault}} {
+		var got []Level
+		v := &visit{Options: Options{URLs: []string{"a", "b", "c"}}, report: func(f Finding) { got = append(got, f.Level) }}
+		v.quorum([]redlatch.NodeInfo{rested, rested, c.last})
+		check.That(t, slices.Equal(got, []Level{c.want}), "levels %v beside %+v, want %v", got, c.last, c.want)
+	}
+}
+
+// TestPersistenceIsNotGuessed: a server that does not say whether it writes an append-only file is not said to
+// write one.
+func TestPersistenceIsNotGuessed(t *testing.T) {
+	t.Parallel()
+	for info, want := range map[string]Level{"aof_enabled:1": OK, "aof_enabled:0": Note, "": Note, "rdb_last_bgsave_status:ok": Note} {
+		var got Finding
+		v := &visit{Options: Options{URLs: []string{"a"}}, report: func(f Finding) { got = f }}
+		v.persistence(&node{addr: "a:1", info: Pairs(info, "\n", ":")})
+		check.That(t, got.Level == want && (got.Found == "append-only file") == (want == OK), "%q: %+v", info, got)
 	}
 }
 
