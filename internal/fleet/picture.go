@@ -267,6 +267,7 @@ func (p *Picture) Hour(name string) []Minute { return p.hours[name] }
 type detail struct {
 	lock *Lock
 	err  error
+	at   time.Time // of the look
 }
 
 // Detail returns the name that a viewer has open, even if it is free. Both are nil if it has not

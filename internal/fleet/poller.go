@@ -125,7 +125,7 @@ func (p *Poller) Await(ctx context.Context, start time.Time, in Interest) *Pictu
 		fresh := !picture.Taken.Before(start) || picture.Found > 0 || picture.Err != nil && picture.Made.After(start)
 		if in.Name != "" {
 			d := picture.details[in.Name]
-			fresh = d != nil && (d.err != nil || !d.lock.Looked.Before(start))
+			fresh = d != nil && (!d.at.Before(start) || d.err != nil && start.Sub(d.at) < patient)
 		} else if in.Record {
 			r := picture.records[""]
 			fresh = r != nil && time.Since(r.Read) < 2*reread

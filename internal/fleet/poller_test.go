@@ -27,7 +27,10 @@ type fake struct {
 	busy      atomic.Int64
 	read      atomic.Int64
 	sought    atomic.Int64
-	knot      bool // in the first look for deadlocks
+	asked     atomic.Int64 // how often the nodes were
+	knot      bool         // in the first look for deadlocks
+	quorum    bool
+	deaf      bool // to Inspect
 }
 
 func (f *fake) List(ctx context.Context, _ redlatch.ListOptions) iter.Seq2[redlatch.LockInfo, error] {
@@ -56,10 +59,19 @@ func (f *fake) List(ctx context.Context, _ redlatch.ListOptions) iter.Seq2[redla
 func (f *fake) Inspect(_ context.Context, name string) (redlatch.LockInfo, error) {
 	f.inspected.Add(1)
 	time.Sleep(f.perName)
+	if f.deaf {
+		return redlatch.LockInfo{}, redlatch.ErrUnreachable
+	}
 	return named(name), nil
 }
 
-func (f *fake) Nodes(context.Context) []redlatch.NodeInfo { return nil }
+func (f *fake) Nodes(context.Context) []redlatch.NodeInfo {
+	if !f.quorum {
+		return nil
+	}
+	f.asked.Add(1)
+	return make([]redlatch.NodeInfo, 3)
+}
 
 func (f *fake) Journal(_ context.Context, q redlatch.JournalQuery) iter.Seq2[redlatch.JournalEntry, error] {
 	return func(yield func(redlatch.JournalEntry, error) bool) {
@@ -133,6 +145,47 @@ func TestDeadlockStays(t *testing.T) {
 		synctest.Wait() // until what the look has found is shown
 		got, _ := p.Picture()
 		check.That(t, len(got.Deadlocks) == 1 && got.DeadlocksErr != nil, "%d deadlocks after a look that failed: %v", len(got.Deadlocks), got.DeadlocksErr)
+	})
+}
+
+// TestOldTroubleIsOver: what viewers saw an hour ago, a deadlock and a look that failed, is not shown to the next
+// as if it had just been seen.
+func TestOldTroubleIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{n: 2, knot: true, deaf: true}
+		p := NewPoller(f, Options{Interval: time.Second})
+		defer p.Close()
+		stop := p.Watch(Interest{Name: "a"})
+		time.Sleep(2 * time.Second)
+		got, _ := p.Picture()
+		_, err := got.Detail("a")
+		check.That(t, len(got.Deadlocks) == 1 && err != nil, "at first %d deadlocks, and of the name %v", len(got.Deadlocks), err)
+		stop()
+		time.Sleep(time.Hour)
+		f.deaf = false
+		for _, in := range []Interest{{Name: "a"}, {}} {
+			defer p.Watch(in)()
+			got := p.Await(t.Context(), time.Now(), in)
+			_, err := got.Detail("a")
+			check.That(t, len(got.Deadlocks) == 0 && err == nil, "an hour later %d deadlocks, and of the name %v", len(got.Deadlocks), err)
+		}
+	})
+}
+
+// TestNodesAreAskedInALongLook: a look at all names takes minutes, and what is known of the nodes is seconds old.
+func TestNodesAreAskedInALongLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{n: 10_000, perBatch: 150 * time.Millisecond, quorum: true}
+		p := NewPoller(f, Options{})
+		defer p.Close()
+		defer p.Watch(Interest{})()
+		const long = time.Minute
+		time.Sleep(long)
+		got, _ := p.Picture()
+		check.That(t, f.looks.Load() == 1 && got.Taken.IsZero(), "%d looks in %v, want one that goes on", f.looks.Load(), long)
+		if n := f.asked.Load(); n < int64(long/nodes)/2 || n > int64(long/nodes)+1 || len(got.Nodes) != 3 {
+			t.Errorf("the nodes were asked %d times in %v, and %d are shown", n, long, len(got.Nodes))
+		}
 	})
 }
 

@@ -82,7 +82,7 @@ func (s *sweep) all() {
 		if first && time.Since(s.shown) >= p.options.Interval/4 {
 			s.shown = time.Now()
 			locks := byName(found)
-			p.publish(func(n *Picture) { n.Found = len(locks); n.show(locks) })
+			s.publish(func(n *Picture) { n.Found = len(locks); n.show(locks) })
 		}
 		if !s.rest(pause(busy, names), true) {
 			return
@@ -97,16 +97,27 @@ func (s *sweep) all() {
 	locks := byName(found)
 	s.whole = locks
 	p.hour.note(locks, true, time.Now())
-	known := s.nodes()
+	known, _ := s.nodes()
 	rest := max(p.options.Interval, pause(busy, len(locks)))
 	s.hot = s.hottest(locks, took+busy) // a long look has long pauses, too
-	p.publish(func(n *Picture) {
+	s.publish(func(n *Picture) {
 		n.show(locks)
 		n.Taken, n.Begun, n.Took, n.Found, n.Err, n.Since = time.Now(), begun, took+busy, 0, nil, time.Time{}
 		n.Pause, n.Nodes = rest, known
 		n.History = append(slices.Clone(n.History[max(0, len(n.History)-history+1):]), n.Totals)
 	})
 	s.cycles()
+}
+
+// publish makes a new picture out of the last one. Before the first look for deadlocks, it shows
+// none: those that are known may be from hours ago, when there were viewers.
+func (s *sweep) publish(change func(*Picture)) {
+	s.p.publish(func(n *Picture) {
+		if s.sought.IsZero() {
+			n.Deadlocks, n.DeadlocksErr = nil, nil
+		}
+		change(n)
+	})
 }
 
 // cycles looks for deadlocks, if it is time.
@@ -120,7 +131,7 @@ func (s *sweep) cycles() {
 	defer cancel()
 	found, err := s.p.source.Deadlocks(ctx)
 	if s.p.closing.Err() == nil {
-		s.p.publish(func(n *Picture) {
+		s.publish(func(n *Picture) {
 			if n.DeadlocksErr = err; err == nil { // else what is known stays
 				n.Deadlocks = found
 			}
@@ -142,8 +153,8 @@ func (s *sweep) fail(err error, found []*Lock, busy time.Duration) {
 		return
 	}
 	s.failed, s.busy, s.hot = true, busy, nil
-	known := s.nodes()
-	s.p.publish(func(n *Picture) {
+	known, _ := s.nodes()
+	s.publish(func(n *Picture) {
 		n.show(byName(slices.Concat(found, s.whole)))
 		if n.Err, n.Found, n.Nodes = err, 0, known; n.Taken.IsZero() {
 			n.Found = len(n.Locks)
@@ -154,16 +165,17 @@ func (s *sweep) fail(err error, found []*Lock, busy time.Duration) {
 	})
 }
 
-// nodes returns what is known of the nodes of a quorum, and looks at them if it is time.
-func (s *sweep) nodes() []redlatch.NodeInfo {
+// nodes returns what is known of the nodes of a quorum, and looks at them if it is time. fresh says
+// that it did.
+func (s *sweep) nodes() (known []redlatch.NodeInfo, fresh bool) {
 	if time.Since(s.seen) > nodes {
 		s.seen = time.Now()
 		if known := s.p.source.Nodes(s.p.closing); known != nil {
-			return known
+			return known, true
 		}
 	}
 	picture, _ := s.p.Picture()
-	return picture.Nodes
+	return picture.Nodes, false
 }
 
 // rest waits for that long, and looks at the names that viewers have open in the meantime. It
@@ -252,11 +264,15 @@ func (s *sweep) open(others []string) {
 	for i, name := range names {
 		asking.Go(func() {
 			info, err := p.source.Inspect(ctx, name)
+			seen[i].at = time.Now()
 			if seen[i].err = err; err == nil {
-				seen[i].lock = NewLock(info, time.Now())
+				seen[i].lock = NewLock(info, seen[i].at)
 			}
 		})
 	}
+	var known []redlatch.NodeInfo
+	var met bool
+	asking.Go(func() { known, met = s.nodes() }) // a look at all names may take minutes
 	asking.Wait()
 	defer func() { // a viewer that keeps opening new names does not keep Redis busy
 		most := max(p.options.Interval, time.Duration(len(names))*perName)
@@ -271,10 +287,11 @@ func (s *sweep) open(others []string) {
 	p.hour.note(looked, false, time.Now())
 	picture, _ := p.Picture()
 	records, read := s.read(ctx, picture.records)
-	if p.closing.Err() != nil || len(names) == 0 && len(picture.details) == 0 && !read {
+	if p.closing.Err() != nil || len(names) == 0 && len(picture.details) == 0 && !read && !met {
 		return
 	}
-	p.publish(func(n *Picture) {
+	s.publish(func(n *Picture) {
+		n.Nodes = known
 		last := n.details
 		n.details = make(map[string]*detail, len(open))
 		n.records = records
