@@ -670,7 +670,8 @@ func TestSlowRedis(t *testing.T) {
 	t.Parallel()
 	h := made(t, canned{locks: contended}, Options{})
 	p := &fleet.Picture{Number: 1, Begun: time.Now().Add(-3 * time.Hour), Taken: time.Now()}
-	for path, want := range map[string]string{"locks": "3h0m old", "pools": "3h0m old", "record": "live", "lock": "live"} {
+	p.Locks = []*fleet.Lock{fleet.NewLock(redlatch.LockInfo{Name: "a"}, time.Now())}
+	for path, want := range map[string]string{"locks": ">3h0m old<", "pools": ">3h0m old<", "nodes": ">live<", "lock": ">live<"} {
 		pg, _ := pageAt(path)
 		got, err := h.part(pg, p, url.Values{"name": {"a"}})
 		if err != nil || !strings.Contains(string(got.status.html), want) {
@@ -790,7 +791,7 @@ func TestOutage(t *testing.T) {
 	t.Parallel()
 	d := start(t, Options{})
 	locktest.Lock(t, d.client.Mutex("before"))
-	d.await("/", `data-key="before"`, `class="live"`) // the first look is complete
+	d.await("/", `data-key="before"`, `>live<`) // the first look is complete
 	d.redis.Kill()
 	d.await("/", "Redis does not answer", "looks have failed since", `data-key="before"`)
 	d.await("/lock?name=before", "The last look failed")
@@ -805,10 +806,14 @@ func TestMissingRights(t *testing.T) {
 	redis.Do("ACL", "SETUSER", "viewer", "on", ">secret", "~*", "&*", "+@all", "-scan")
 	d := serve(t, redis, strings.Replace(redis.URL(), "redis://", "redis://viewer:secret@", 1), Options{})
 	locktest.Lock(t, d.client.Mutex("one"))
-	d.await("/", "may not list names", "Open a lock by its name")
-	d.await("/lock?name=one", "redlatchweb.test (pid ")
+	d.await("/", "may not list names", "Open a lock by its name", ">no data yet<")
+	d.await("/lock?name=one", "redlatchweb.test (pid ", ">live<")
+	for _, path := range []string{"/record", "/nodes", "/health"} { // which list no names
+		body := d.await(path, ">live<")
+		check.That(t, !strings.Contains(body, "no data yet"), "%s says that there is no data", path)
+	}
 	redis.Do("ACL", "SETUSER", "viewer", "-xrange", "-xrevrange", "+scan")
-	d.await("/record", "The record cannot be read")
+	d.await("/record", "The record cannot be read", ">cannot be read<")
 	d.await("/", `data-key="one"`)
 }
 

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -87,18 +88,34 @@ func (h *Handler) frame(pg page, p *fleet.Picture, q url.Values) *frame {
 	return f
 }
 
-// Age returns how old the list of locks on the page is, or 0 if it is fresh or the page shows none.
-// A lock whose page is open is looked at every second.
-func (f *frame) Age() time.Duration {
-	switch f.Page.Path {
-	case "locks", "processes", "pools", "leaders":
-		return f.Picture.Age(f.Now)
-	case "lock": // old if Redis does not answer, or no viewer had the page open
-		if l, _ := f.Picture.Detail(f.Name); l != nil && f.Now.Sub(l.Looked) > fleet.Fresh {
-			return f.Now.Sub(l.Looked)
-		}
+// Lists reports whether the page shows what looks at all names find.
+func (f *frame) Lists() bool {
+	return slices.Contains([]string{"locks", "processes", "pools", "leaders"}, f.Page.Path)
+}
+
+// status is how fresh a page is.
+type status struct{ Text, Dot string }
+
+// Status returns how fresh what the page shows is.
+func (f *frame) Status() status {
+	text, failing := fleet.Live, false
+	switch r := f.Picture.Record(""); {
+	case f.Lists():
+		text, failing = f.Picture.Status("", f.Now)
+	case f.Page.Path == "lock":
+		text, failing = f.Picture.Status(f.Name, f.Now)
+	case f.Page.Path == "record" && r == nil, f.Page.Path == "nodes" && f.Picture.Number == 0:
+		text = "looking"
+	case f.Page.Path == "record" && r.Err != nil:
+		text, failing = "cannot be read", true
 	}
-	return 0
+	switch {
+	case failing:
+		return status{text, "old"}
+	case text != fleet.Live:
+		return status{text, "wait"}
+	}
+	return status{text, ""}
 }
 
 // Unknown is what an empty list says as long as no look has ended, or names may be missing; else "".

@@ -239,14 +239,36 @@ type Picture struct {
 // Fresh is the age up to which a picture is as good as live.
 const Fresh = 5 * time.Second
 
-// Age returns how old the list of locks is, or 0 if that is not worth showing: there is none, or it
-// is fresh. With many names, or a slow Redis, a look takes long.
-func (p *Picture) Age(now time.Time) time.Duration {
-	age := now.Sub(p.Begun)
-	if p.Taken.IsZero() || age <= Fresh {
-		return 0
+// Live is what Status returns if what is shown is fresh.
+const Live = "live"
+
+// Status says how fresh what is shown of a lock is, or the list of all if name is "". failing says
+// that the last look failed. A lock that a viewer has open is looked at more often than the list.
+func (p *Picture) Status(name string, now time.Time) (text string, failing bool) {
+	seen, none := p.Begun, p.Taken.IsZero()
+	err := p.Err
+	if name != "" {
+		l, failed := p.Detail(name)
+		if none, err = l == nil, failed; l != nil {
+			seen = l.Looked
+		}
 	}
-	return age
+	old := now.Sub(seen)
+	switch listed := name == "" && p.Found > 0; {
+	case err != nil && listed:
+		return "names may be missing", true
+	case err != nil && none:
+		return "no data yet", true
+	case err != nil:
+		return Span(old) + " old", true
+	case listed:
+		return "looking: " + Count(p.Found) + " names", false
+	case none:
+		return "looking", false
+	case old > Fresh: // with many names, or a slow Redis, a look takes long
+		return Span(old) + " old", false
+	}
+	return Live, false
 }
 
 // Record is what happened to one lock or to all, as far as clients noted it.

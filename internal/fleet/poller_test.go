@@ -252,16 +252,34 @@ func TestScrapesGetAPicture(t *testing.T) {
 	})
 }
 
-// TestAge: a picture that took long says so.
-func TestAge(t *testing.T) {
+// TestStatus: a picture that took long says so, and the status of a lock is not that of the list: a user that may
+// not list names sees a lock live.
+func TestStatus(t *testing.T) {
 	now := time.Now()
+	ago := func(d time.Duration) *Lock { return NewLock(redlatch.LockInfo{Name: "a"}, now.Add(-d)) }
+	broken := errors.New("broken")
 	for _, c := range []struct {
-		taken time.Time
-		want  time.Duration
+		p          Picture
+		list, lock string
 	}{
-		{now, 0}, {now.Add(-Fresh), 0}, {now.Add(-3 * time.Minute), 3 * time.Minute},
+		{Picture{}, "looking", "looking"},
+		{Picture{Taken: now, Begun: now}, "live", "looking"},
+		{Picture{Taken: now, Begun: now.Add(-Fresh)}, "live", "looking"},
+		{Picture{Taken: now, Begun: now.Add(-3 * time.Minute)}, "3m0s old", "looking"},
+		{Picture{Found: 3_000}, "looking: 3,000 names", "looking"},
+		{Picture{Found: 3, Err: broken}, "! names may be missing", "looking"},
+		{Picture{Err: broken, details: map[string]*detail{"a": {lock: ago(0)}}}, "! no data yet", "live"},
+		{Picture{Taken: now, Begun: now, details: map[string]*detail{"a": {lock: ago(time.Minute)}}}, "live", "1m0s old"},
+		{Picture{Taken: now, Begun: now, details: map[string]*detail{"a": {lock: ago(time.Second), err: broken}}}, "live", "! 1s old"},
+		{Picture{Taken: now, Begun: now.Add(-time.Hour), Err: broken, details: map[string]*detail{"a": {err: broken}}}, "! 1h0m old", "! no data yet"},
 	} {
-		check.Equal(t, (&Picture{Taken: now, Begun: c.taken}).Age(now), c.want, "the age of a picture of %v", c.taken)
+		for name, want := range map[string]string{"": c.list, "a": c.lock} {
+			got, failing := c.p.Status(name, now)
+			if failing {
+				got = "! " + got
+			}
+			check.Equal(t, got, want, "the status of %q in %+v", name, c.p)
+		}
 	}
 }
 

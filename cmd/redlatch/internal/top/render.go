@@ -66,23 +66,22 @@ func (m *model) render() string {
 }
 
 func (m *model) header() string {
-	p := m.picture
-	state := "live"
-	switch {
-	case m.paused:
-		state = "paused at " + p.Made.Format(time.TimeOnly)
-	case p.Err != nil && p.Found > 0:
-		state = m.style(terminal.Red, "names may be missing: "+fleet.ErrorText(p.Err))
-	case p.Err != nil && p.Taken.IsZero():
-		state = m.style(terminal.Red, "no data yet: "+fleet.ErrorText(p.Err))
-	case p.Err != nil:
-		state = m.style(terminal.Red, fmt.Sprintf("%s old, looks fail since %s: %s", fleet.Span(m.now().Sub(p.Begun)), p.Since.Format(time.TimeOnly), fleet.ErrorText(p.Err)))
-	case p.Found > 0:
-		state = fmt.Sprintf("looking: %s names", fleet.Count(p.Found))
-	case p.Taken.IsZero():
-		state = "looking"
-	case p.Age(m.now()) > 0:
-		state = fleet.Span(p.Age(m.now())) + " old"
+	p, now := m.picture, m.now()
+	if m.paused {
+		now = p.Made
+	}
+	state, failing := p.Status(m.open, now)
+	if failing && m.open == "" { // the page of a lock has its own error
+		if !p.Taken.IsZero() {
+			state += ", looks fail since " + p.Since.Format(time.TimeOnly)
+		}
+		state += ": " + fleet.ErrorText(p.Err)
+	}
+	if m.paused {
+		state = strings.TrimSuffix("paused at "+p.Made.Format(time.TimeOnly)+": "+state, ": "+fleet.Live)
+	}
+	if failing {
+		state = m.style(terminal.Red, state)
 	}
 	return m.style(bold, "redlatch") + "  " + state
 }

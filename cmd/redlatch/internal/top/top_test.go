@@ -209,6 +209,8 @@ func TestPause(t *testing.T) {
 	press(m, "p")
 	m.Update(pictured{&fleet.Picture{Number: 2, Taken: at, Begun: at}})
 	check.That(t, m.picture.Number == 1, "the picture changes in a pause")
+	m.paused, m.picture = true, &fleet.Picture{Number: 3, Made: at, Taken: at, Begun: at.Add(-time.Minute)}
+	check.That(t, strings.Contains(m.header(), "paused at "+at.Format(time.TimeOnly)+": 1m0s old"), "in a pause the header is %q", m.header())
 	press(m, "p")
 	check.That(t, m.picture.Number == 2, "after the pause the picture is not the newest")
 }
