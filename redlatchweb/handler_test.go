@@ -371,7 +371,11 @@ func pagesHaveABound(t *testing.T) {
 	} {
 		shows(h, path, want, 1<<20)
 	}
-	shows(made(t, canned{locks: queue}, Options{}), "/lock?name=the:one", "and 9,900 more", 100_000)
+	long := made(t, canned{locks: queue}, Options{})
+	shows(long, "/lock?name=the:one", "and 9,900 more", 100_000)
+	for _, path := range []string{"/processes", "/processes?q=nosuchhost", "/locks?q=nosuchhost", "/locks?q=the:one"} { // the host may be that of the 101st
+		shows(long, path, "only the first 100 waiters", 100_000)
+	}
 	h = made(t, canned{locks: many(200_000)}, Options{})
 	for _, path := range []string{"/", "/locks?sort=waited&from=199900"} {
 		shows(h, path, "of 200,000", 100_000)

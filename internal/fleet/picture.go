@@ -345,6 +345,11 @@ func (p *Picture) replace(again map[string]*Lock) {
 	p.show(locks)
 }
 
+// Cut reports whether a line is longer than what is kept of it, so that a search does not find all.
+func (p *Picture) Cut() bool {
+	return slices.ContainsFunc(p.Locks, func(l *Lock) bool { return l.Waiting+l.Deaf > len(l.Waiters) })
+}
+
 // Process is a client and what it holds and waits for.
 type Process struct {
 	redlatch.Process

@@ -136,7 +136,11 @@ func (m *model) footer() string {
 // nothing returns the text in place of an empty list.
 func (m *model) nothing() string {
 	if m.query.Search != "" || m.query.State != "" {
-		return "no lock matches; names in use: " + fleet.Count(len(m.picture.Locks))
+		text := "no lock matches; names in use: " + fleet.Count(len(m.picture.Locks))
+		if m.picture.Cut() {
+			text += "; of each line, only the first 100 waiters are known here"
+		}
+		return text
 	}
 	if len(fleet.Mute(m.picture.Nodes)) > 0 {
 		return "nothing is known to be locked"
