@@ -16,6 +16,7 @@ type Handler struct {
 	options  Options
 	poller   *fleet.Poller
 	release  releaseFunc // nil if viewers may change nothing
+	inspect  func(ctx context.Context, name string) (redlatch.LockInfo, error)
 	health   health
 	handler  http.Handler
 	renders  renders

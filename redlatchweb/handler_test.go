@@ -429,6 +429,50 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// TestReleaseOfAWindowThatIsOver: the form for the window of a run of a job does not open that of a later run,
+// though both have the same owner.
+func TestReleaseOfAWindowThatIsOver(t *testing.T) {
+	t.Parallel()
+	d := start(t, Options{AllowRelease: true})
+	job := d.client.Job("j", redlatch.JobOptions{Window: time.Hour})
+	form := regexp.MustCompile(`name="owner" value="([^"]+)"><input type="hidden" name="window" value="([^"]+)"`)
+	run := func(last string) (owner, window string) {
+		check.OK(t, "Do", check.ErrorOf(job.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })))
+		check.EventuallyOr(t, func() bool {
+			_, body := d.get("/lock?name=j")
+			if m := form.FindStringSubmatch(body); m != nil {
+				owner, window = m[1], m[2]
+			}
+			return window != last
+		}, func() string { return "the page has no form for the window" })
+		return owner, window
+	}
+	release := func(owner, window string) (status int) {
+		form := url.Values{"name": {"j"}, "owner": {owner}, "typed": {"j"}, "window": {window}}
+		r := check.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, d.URL+"/release", strings.NewReader(form.Encode()))).OK(t)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		status, _ = d.do(r)
+		return status
+	}
+	owner, first := run("")
+	check.Equal(t, release(owner, first), http.StatusSeeOther, "the release of the window")
+	_, second := run(first)
+	check.Equal(t, release(owner, first), http.StatusConflict, "the release of a window that is over")
+	check.That(t, len(check.Value(d.client.Inspect(t.Context(), "j")).OK(t).Holders) == 1, "the later window is open")
+	check.Equal(t, release(owner, second), http.StatusSeeOther, "the release of the later window")
+}
+
+// TestWaitersOfNoTime: the server's clock was set back, so that waiters have arrived in the future, and have waited
+// for no time. The page does not say that there were none.
+func TestWaitersOfNoTime(t *testing.T) {
+	t.Parallel()
+	h := newHour([]fleet.Minute{{Looked: true}, {Looked: true, Waiting: 3}})
+	check.That(t, strings.Contains(h.Text, "at most 3 were waiting"), "the text is %q", h.Text)
+	check.That(t, len(h.Bars) == 2 && h.Bars[1].Class == "some" && h.Bars[1].High == "2.0", "the bars are %+v", h.Bars)
+	h = newHour([]fleet.Minute{{Looked: true}})
+	check.That(t, strings.Contains(h.Text, "No waiters were seen."), "the text is %q", h.Text)
+}
+
 // TestBasicAuth asks with and without a password.
 func TestBasicAuth(t *testing.T) {
 	t.Parallel()

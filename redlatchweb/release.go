@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,7 +40,10 @@ func (h *Handler) serveRelease(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 	defer cancel()
-	_, err := h.release(ctx, name, redlatch.ForceOptions{Owner: owner, Reason: "by hand, in the dashboard"})
+	err := h.stillThere(ctx, name, owner, r.PostForm.Get("window"))
+	if err == nil {
+		_, err = h.release(ctx, name, redlatch.ForceOptions{Owner: owner, Reason: "by hand, in the dashboard"})
+	}
 	switch {
 	case errors.Is(err, redlatch.ErrNotHeld):
 		h.refuse(w, http.StatusConflict, "Nothing was released", "That holder no longer holds the lock.")
@@ -56,6 +60,28 @@ func (h *Handler) serveRelease(w http.ResponseWriter, r *http.Request) {
 	log.Warn("redlatchweb: a lock was taken by force")
 	w.Header().Set("Location", "./lock?"+url.Values{"name": {name}, "released": {"1"}}.Encode())
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// stillThere returns redlatch.ErrNotHeld if the window of a job that a viewer saw is over. All windows
+// have the same owner, so the release would open that of a later run.
+func (h *Handler) stillThere(ctx context.Context, name, owner, window string) error {
+	if window == "" {
+		return nil
+	}
+	info, err := h.inspect(ctx, name)
+	if err == nil && !slices.ContainsFunc(info.Holders, func(h redlatch.Holder) bool { return h.Owner == owner && windowOf(h) == window }) {
+		err = redlatch.ErrNotHeld
+	}
+	return err
+}
+
+// windowOf returns a text that is another for each window of a job; "" for other holders, and if the
+// server does not tell, as over a quorum.
+func windowOf(h redlatch.Holder) string {
+	if !fleet.BetweenRuns(h) || h.Since.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(h.Since.UnixMicro(), 10)
 }
 
 // typed reports whether a viewer typed a name, as it is or as the page shows it: a browser shows a

@@ -27,7 +27,7 @@ func newHandler(source fleet.Source, release releaseFunc, o Options) (*Handler, 
 	h := &Handler{options: o, poller: fleet.NewPoller(source, fleet.Options{Interval: o.Interval}), patience: 1500 * time.Millisecond, writing: writeTimeout}
 	h.closing, h.close = context.WithCancel(context.Background())
 	if o.AllowRelease {
-		h.release = release
+		h.release, h.inspect = release, source.Inspect
 	}
 	h.health.look = o.Doctor
 	mux := http.NewServeMux()

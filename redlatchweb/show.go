@@ -304,7 +304,7 @@ func newHour(past []fleet.Minute) *hour {
 		most, longest = max(most, m.Waiting), max(longest, m.Waited)
 	}
 	seen := fmt.Sprintf("The dashboard looked in %d of the %d minutes.", looked, len(past))
-	if longest == 0 {
+	if most == 0 {
 		return &hour{Text: "No waiters were seen. " + seen}
 	}
 	h := &hour{Text: fmt.Sprintf("The longest wait was %s, and at most %s were waiting at once. %s", fleet.Span(longest), fleet.Count(most), seen)}
@@ -316,8 +316,8 @@ func newHour(past []fleet.Minute) *hour {
 		case !m.Looked:
 			bar.Class, bar.Title = "unseen", fmt.Sprintf("%d min ago: not looked", ago)
 			bar.Wide, high = "10", 64
-		case m.Waited > 0:
-			bar.Class, high = "some", max(2, 62*m.Waited.Seconds()/longest.Seconds())
+		case m.Waiting > 0:
+			bar.Class, high = "some", max(2, 62*m.Waited.Seconds()/max(longest, 1).Seconds())
 			if m.Waited >= longWait {
 				bar.Class = "hot"
 			}

@@ -24,7 +24,7 @@ var functions = template.FuncMap{
 	"columns":   func() []column { return columns },
 	"bar":       func(d, most time.Duration) string { return fmt.Sprintf("%.1f", 100*d.Seconds()/max(most.Seconds(), 1)) },
 	"recently":  fleet.Recently,
-	"release":   fleet.ReleaseCommand,
+	"release":   fleet.ReleaseCommand, "window": windowOf,
 	"noLasting": func() string { return fleet.NoLasting }, "noStandby": func() string { return fleet.NoStandby },
 	"add":   func(a, b int) int { return a + b },
 	"first": func(l *fleet.Lock) redlatch.Holder { return l.Holders[0] },
