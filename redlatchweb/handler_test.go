@@ -671,6 +671,19 @@ func TestIdleStreamOverHTTP2(t *testing.T) {
 	})
 }
 
+// TestStreamSaysThatItLives: a stream with nothing new says so, and not by a comment, which a page does not see.
+func TestStreamSaysThatItLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := httptest.NewRecorder()
+		s := &stream{w: w, control: http.NewResponseController(w)}
+		for range 60 {
+			check.OK(t, "tell", s.tell(&part{newLive([]byte("a")), newLive([]byte("b"))}))
+			time.Sleep(time.Second)
+		}
+		check.Equal(t, w.Body.String(), "event: status\ndata: a\n\nevent: content\ndata: b\n\n"+strings.Repeat("event: alive\ndata: yes\n\n", 3), "the stream")
+	})
+}
+
 // TestHostileTexts has markup and control characters in each text that programs choose: names,
 // hosts, values, labels, and what the record tells. Pages and events show them as data.
 func TestHostileTexts(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 const (
 	maxStreams   = 5000
 	writeTimeout = 10 * time.Second // for a viewer that does not read
-	comment      = 15 * time.Second // keeps a stream open that has nothing new
+	idle         = 15 * time.Second // a stream that has nothing new says so; assets/app.js waits for a minute
 	crowd        = 10 * time.Millisecond
 )
 
@@ -69,7 +69,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		select {
-		case <-time.After(max(h.options.Interval/2, time.Duration(h.streams.Load())*crowd)):
+		case <-time.After(max(min(h.options.Interval/2, idle), time.Duration(h.streams.Load())*crowd)):
 		case <-r.Context().Done():
 			return
 		case <-h.closing.Done():
@@ -117,10 +117,10 @@ func (s *stream) tell(p *part) error {
 		s.content = p.content.sum
 	}
 	if b.Len() == 0 {
-		if time.Since(s.told) < comment {
+		if time.Since(s.told) < idle {
 			return nil
 		}
-		b.WriteString(": still here\n\n")
+		event(&b, "alive", []byte("yes"))
 	}
 	return s.send(b.Bytes())
 }

@@ -5,6 +5,7 @@
 const byId = id => document.getElementById(id);
 const root = document.documentElement;
 let source = null;
+let heard = 0; // when the stream last gave a sign of life
 let paused = document.body.hasAttribute("data-paused");
 
 // patch makes the children of now like those of want. Elements with the same data-key are the same.
@@ -56,14 +57,31 @@ function listen() {
 	const address = document.body.dataset.events;
 	if (paused || document.hidden || !address) return;
 	source = new EventSource(address);
-	source.addEventListener("open", () => root.classList.remove("cut"));
+	heard = Date.now();
+	source.addEventListener("open", () => {
+		heard = Date.now();
+		root.classList.remove("cut");
+	});
 	source.addEventListener("error", () => {
 		root.classList.add("cut");
 		if (source?.readyState === EventSource.CLOSED) setTimeout(listen, 5000); // refused: not tried again by itself
 	});
-	source.addEventListener("status", event => show("status", event.data));
-	source.addEventListener("content", event => show("content", event.data));
+	for (const part of ["status", "content", "alive"]) {
+		source.addEventListener(part, event => {
+			heard = Date.now();
+			if (part !== "alive") show(part, event.data);
+		});
+	}
 }
+
+// A network that is gone ends no stream, and a computer that slept wakes up with an old page. So a
+// stream that has been silent for a minute is opened again; until it answers, the page is cut off.
+setInterval(() => {
+	const silent = Date.now() - heard;
+	if (!source || silent < (source.readyState === EventSource.OPEN ? 60000 : 5000)) return;
+	root.classList.add("cut");
+	if (silent >= 60000) listen();
+}, 1000);
 
 // go changes the page's parameters without loading it again.
 function go(parameters) {

@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -304,6 +305,55 @@ func TestPause(t *testing.T) {
 	p.await(`location.search === "" && document.querySelector("#pause").textContent === "Pause"`)
 	p.quiet()
 }
+
+// TestSilentStream: the network is gone, and no connection ends. The page says so, and goes on when it is back.
+func TestSilentStream(t *testing.T) {
+	needChromium(t)
+	gallery := redlatchweb.Gallery()
+	gone, back := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			select {
+			case <-back:
+			case <-gone:
+				<-back
+			default:
+				w = &cable{w, gone}
+			}
+		}
+		gallery.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		gallery.Close()
+		server.Close()
+	})
+	p := openAt(t, server.URL, views["wide"])
+	p.visit("contended/locks")
+	p.await(`document.documentElement.classList.contains("scripted") && source.readyState === EventSource.OPEN`)
+	close(gone)
+	p.run(chromedp.Evaluate[chromedp.Void](`{ const now = Date.now; Date.now = () => now() + 61000; }`))
+	p.await(`getComputedStyle(document.querySelector("span.cut")).display !== "none"`)
+	close(back)
+	p.await(`getComputedStyle(document.querySelector("span.cut")).display === "none"`)
+	p.quiet()
+}
+
+// cable swallows what is written after the network is gone.
+type cable struct {
+	http.ResponseWriter
+	gone chan struct{}
+}
+
+func (c *cable) Write(text []byte) (int, error) {
+	select {
+	case <-c.gone:
+		return len(text), nil
+	default:
+		return c.ResponseWriter.Write(text)
+	}
+}
+
+func (c *cable) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // TestDense: twenty locks fit on a window of 1280 by 900, and at 360 pixels nothing is wider than
 // the window, nor hidden.
