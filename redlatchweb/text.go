@@ -29,7 +29,7 @@ var functions = template.FuncMap{
 	"add":   func(a, b int) int { return a + b },
 	"first": func(l *fleet.Lock) redlatch.Holder { return l.Holders[0] },
 	"long":  func(d time.Duration) bool { return d >= longWait },
-	"when":  func(t time.Time) string { return t.UTC().Format("01-02 15:04:05") },
+	"when":  func(t time.Time) string { return t.UTC().Format("01-02 15:04:05 UTC") },
 	"cap": func(s string) string {
 		if s == "" {
 			return s
