@@ -81,6 +81,18 @@ func HolderLine(kind string, h redlatch.Holder, at time.Time) string {
 	return sentence(lasting(HolderText(kind, h), since, at), facts)
 }
 
+// Grip returns how a holder keeps others out, to go in front of a [HolderLine]: one that is not at
+// work does not hold the lock.
+func Grip(h redlatch.Holder) string {
+	switch {
+	case h.Resting:
+		return "closed by "
+	case !h.Kept.IsZero():
+		return "kept by "
+	}
+	return "held by "
+}
+
 // WaiterText returns a waiter in words, with how long it has waited at that moment.
 func WaiterText(kind string, w redlatch.Waiter, at time.Time) string {
 	text := lasting(ProcessText(w.Process, w.Client), w.Since, at)

@@ -136,7 +136,7 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 		for _, p := range all {
 			who = append(who, p.String())
 		}
-		return exit.Usagef(how.commands(a, all), "%q is held by %s%s", name, strings.Join(who, ", "), mayRun(all, ": its work may still run"))
+		return exit.Usagef(how.commands(a, all), "%q is %s%s%s", name, fleet.Grip(all[0].holder), strings.Join(who, ", "), mayRun(all, ": its work may still run"))
 	}
 	if err = take(ctx, a, client, how, all); err == nil && how.all {
 		err = info.Doubt // there may be more
@@ -280,7 +280,7 @@ func confirm(a *app.App, how releasing, all []place) error {
 	if len(how.owners) > 0 || how.before != "" || i < 0 {
 		return nil
 	}
-	what := fmt.Sprintf("%q is held by %s, which acquired it only just now: it may not be the holder that you mean", all[i].Name, all[i])
+	what := fmt.Sprintf("%q is %s%s, which acquired it only just now: it may not be the holder that you mean", all[i].Name, fleet.Grip(all[i].holder), all[i])
 	if !terminal.Is(a.Stdin) || !terminal.Is(a.Stderr) {
 		return exit.Usagef(how.commands(a, all), "%s", what)
 	}

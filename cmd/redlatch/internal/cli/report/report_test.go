@@ -37,6 +37,25 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// TestWhatKeepsOthersOut: a lock that its client only keeps, or that a window or a minimal hold closes, is not
+// said to be held.
+func TestWhatKeepsOthersOut(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	web := redlatch.Holder{Process: redlatch.Process{Host: "a1", PID: 7, Program: "web"}, Since: at.Add(-time.Minute)}
+	kept, window := web, redlatch.Holder{Owner: "window", Resting: true}
+	kept.Kept = at.Add(-2 * time.Second)
+	for want, holders := range map[string][]redlatch.Holder{
+		"nobody holds it": nil,
+		"held by web (pid 7 on a1) for 1m0s":                            {kept, web},
+		"held by web (pid 7 on a1) for 1m0s and 1 more":                 {web, kept, web},
+		"kept by web (pid 7 on a1), which only keeps it, unused for 2s": {kept},
+		"closed by the window of its last run":                          {window},
+	} {
+		check.Equal(t, Summary(redlatch.LockInfo{Name: "a", Kind: "rwmutex", At: at, Holders: holders}), want, "of %d holders", len(holders))
+	}
+}
+
 // TestEntriesInWordsOfTheCommand: what the library noted has the words that a user of the command
 // knows, and the reason that an operator gave stays as it is.
 func TestEntriesInWordsOfTheCommand(t *testing.T) {

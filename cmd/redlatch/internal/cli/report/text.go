@@ -27,7 +27,7 @@ func Summary(info redlatch.LockInfo) string {
 	case len(l.Holders) == 0:
 		s = "nobody holds it"
 	case n <= 1:
-		s = "held by " + fleet.HolderLine(l.Kind, l.Holders[0], info.At)
+		s = fleet.Grip(l.Holders[0]) + fleet.HolderLine(l.Kind, l.Holders[0], info.At)
 	default:
 		s = fmt.Sprintf("held by %s and %d more", fleet.HolderLine(l.Kind, l.Holders[0], info.At), n-1)
 	}
