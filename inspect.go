@@ -352,8 +352,9 @@ func (c *Client) describe(ctx context.Context, e *TakenError) string {
 	switch {
 	case i >= 0:
 		text = "is held by " + info.Holders[i].describe(info.At)
-		if n := len(info.Holders); n > 1 {
-			text += fmt.Sprintf(" and %d more", n-1)
+		more := slices.DeleteFunc(info.Holders[i+1:], func(h Holder) bool { return !works(h) })
+		if len(more) > 0 {
+			text += fmt.Sprintf(" and %d more", len(more))
 		}
 	case len(info.Holders) > 0 && !info.Holders[0].Kept.IsZero():
 		text = "is no longer in use, but kept by " + info.Holders[0].describe(info.At)

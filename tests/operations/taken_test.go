@@ -172,6 +172,9 @@ func TestTakenDescribesTheHolder(t *testing.T) {
 		other := s.Client(t, redlatch.Options{})
 		first, second := locktest.Lock(t, c.Mutex("a")), check.Value(c.Semaphore("s", 3).Acquire(t.Context(), 1)).OK(t)
 		check.OK(t, "Acquire", check.ErrorOf(c.Semaphore("s", 3).Acquire(t.Context(), 1)))
+		rests := redlatch.LockOptions{MinHold: time.Minute}
+		locktest.Release(t, check.Value(c.Semaphore("r", 2).With(rests).Acquire(t.Context(), 1)).OK(t))
+		check.OK(t, "Acquire", check.ErrorOf(c.Semaphore("r", 2).Acquire(t.Context(), 1)))
 		time.Sleep(4 * time.Second)
 		described := func(err error) string {
 			taken := (*redlatch.TakenError)(nil)
@@ -184,6 +187,8 @@ func TestTakenDescribesTheHolder(t *testing.T) {
 		check.Equal(t, described(err), `mutex "a" `+who, "Describe")
 		_, exhausted := other.Semaphore("s", 3).TryAcquire(t.Context(), 2)
 		check.Equal(t, described(exhausted), `semaphore "s" `+who+" and 1 more", "Describe")
+		_, exhausted = other.Semaphore("r", 2).TryAcquire(t.Context(), 1)
+		check.Equal(t, described(exhausted), `semaphore "r" `+who, "Describe beside a permit at rest")
 		locktest.Release(t, second)
 		locktest.Release(t, first)
 		check.Equal(t, described(err), `mutex "a" is free now`, "Describe after the release")
