@@ -6,7 +6,8 @@
 //	mux.Handle("PUT /invoices/{id}", fencehttp.Handler(&marks, nameOf, save))
 //
 //	missing headers                           428 Precondition Required
-//	malformed, or for another name            400 Bad Request
+//	malformed, or for another name, or        400 Bad Request
+//	the guard returned fence.ErrInvalid
 //	stale                                     409 Conflict, with the newest token in Redlatch-Current-Token
 //	the guard failed                          503 Service Unavailable
 //

@@ -98,16 +98,14 @@ type body struct {
 	deadline bool       // is set
 }
 
-// Read implements [io.Reader].
+// Read implements [io.Reader]. A handler may read on any goroutine, so it leaves the headers alone.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == nil {
-		return n, nil
+	if err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.ended = true
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ended = true
-	b.spoilLocked()
 	return n, err
 }
 
@@ -116,11 +114,6 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) spoil() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.spoilLocked()
-}
-
-// spoilLocked is spoil. The caller holds b.mu.
-func (b *body) spoilLocked() {
 	if b.deadline && !b.alone {
 		b.w.Header().Set("Connection", "close")
 	}

@@ -42,8 +42,8 @@ func Read(r *http.Request) (name string, token int64, err error) {
 }
 
 // Refuse answers a request with the status that an error calls for, see the package's table, and
-// the error's text. Any error except those of [Read] and a [*fence.StaleError] is a 503, and its
-// text is not sent. Call it before anything is written.
+// the error's text. An error that matches [fence.ErrInvalid], as of a name that a guard cannot store,
+// is a 400, and any other a 503; their texts are not sent. Call it before anything is written.
 func Refuse(w http.ResponseWriter, err error) {
 	var stale *fence.StaleError
 	switch {
@@ -56,6 +56,8 @@ func Refuse(w http.ResponseWriter, err error) {
 		http.Error(w, err.Error(), http.StatusPreconditionRequired)
 	case errors.Is(err, ErrMalformed):
 		http.Error(w, err.Error(), http.StatusBadRequest)
+	case errors.Is(err, fence.ErrInvalid):
+		http.Error(w, "redlatch: the guard does not take such a name or fencing token", http.StatusBadRequest)
 	default:
 		http.Error(w, "redlatch: the fencing token could not be checked; try again", http.StatusServiceUnavailable)
 	}

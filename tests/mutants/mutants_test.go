@@ -262,6 +262,8 @@ var mutants = []mutant{
 		"TestOwnClientOfACluster"),
 	breaks("stale request that ends all later ones of its connection", "fence/fencehttp/handler.go",
 		"	if !b.ended {", "	if true {", "TestAConnectionOutlivesAStaleRequest"),
+	breaks("body whose reader writes the headers of the response", "fence/fencehttp/handler.go",
+		"		b.ended = true\n", "		b.ended = true\n		b.w.Header().Set(\"Connection\", \"close\")\n", "TestABodyThatIsReadBeside"),
 	breaks("connection whose requests are all canceled, and that stays", "fence/fencehttp/handler.go",
 		"		if r.Context().Err() != nil && r.ProtoMajor == 1 {", "		if false {", "TestAConnectionOutlivesAStaleRequest"),
 	breaks("pipeline that go-redis retries as a whole", "redlatchgoredis/reply.go",
