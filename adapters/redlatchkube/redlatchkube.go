@@ -19,9 +19,9 @@
 //	})
 //
 // The term of the leader is a lease of redlatch with LeaseDuration as its TTL. client-go extends it
-// in its own loop, every RetryPeriod, so a leader whose loop hangs loses the term. Candidates ask
-// Redis every RetryPeriod; they do not stand in line. When it steps down, client-go asks Redis once
-// more before it says so: let RenewDeadline and [redlatch.Options].RequestTimeout (3 s by default)
+// in its own loop, every RetryPeriod, so a leader whose loop hangs loses the term. Candidates do not
+// stand in line: client-go asks Redis again after 1 to 2.2 times RetryPeriod. A leader that cannot
+// reach Redis steps down at most RetryPeriod and RenewDeadline after its last extend: let them
 // together be less than LeaseDuration. A program that does not need client-go is better served by
 // [redlatch.Election], which tells the next leader at once.
 //
@@ -79,8 +79,14 @@ func New(election *redlatch.Election, identity string) *Lock {
 // Get returns the leader that Redis names now. If there is no leader, the error says that the
 // record was not found, and client-go calls Create. RenewTime is the time of the answer:
 // Redis forgets a leader when its lease ends. LeaderTransitions is not counted; see
-// [redlatch.Lease.Token], which grows with every term.
+// [redlatch.Lease.Token], which grows with every term. A leader that steps down asks once more before
+// it says so, and waits for no answer beyond the end of its term: another process may lead then.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if term := l.Term(); term != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, term.Deadline())
+		defer cancel()
+	}
 	leader, err := l.election.Leader(ctx)
 	switch {
 	case errors.Is(err, redlatch.ErrNotHeld):

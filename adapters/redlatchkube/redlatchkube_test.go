@@ -157,6 +157,19 @@ func TestOutage(t *testing.T) {
 	})
 }
 
+// TestStepsDownInTime: client-go asks who leads before it says that it has stepped down. A leader gets
+// an answer, or none, before another can lead, however long RequestTimeout is.
+func TestStepsDownInTime(t *testing.T) {
+	t.Parallel()
+	s, client := locktest.Start(t, redlatch.Options{RequestTimeout: time.Hour})
+	lock, ctx := redlatchkube.New(client.Election("a"), "one"), locktest.Within(t, locktest.Patience)
+	check.OK(t, "Create", lock.Create(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: "one", LeaseDurationSeconds: 1}))
+	s.Pause()
+	defer s.Resume()
+	_, _, err := lock.Get(ctx)
+	check.That(t, err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil, "Get = %v when the term has ended", err)
+}
+
 // TestStandsAgain: a leader that stepped down, and could not tell Redis so, leads again if it stands
 // again in time. When that term is lost, it has to step down again before the next.
 func TestStandsAgain(t *testing.T) {
