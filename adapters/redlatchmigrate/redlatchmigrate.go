@@ -51,15 +51,25 @@ type driver struct {
 }
 
 // Wrap returns a driver that does what d does, under the lock of that mutex. The lock of d is not
-// used any more. If the mutex has no MaxWait, a wait ends a second before [migrate.DefaultLockTimeout],
+// used any more. If the mutex has no MaxWait, a wait takes 14/15 of [migrate.DefaultLockTimeout],
 // after which golang-migrate gives up: with another Migrate.LockTimeout, set a MaxWait below it. Wrap
 // sends nothing.
 func Wrap(d database.Driver, mutex *redlatch.Mutex) database.Driver {
 	if mutex.Options().MaxWait <= 0 {
-		mutex = mutex.With(redlatch.LockOptions{MaxWait: migrate.DefaultLockTimeout - time.Second})
+		mutex = mutex.With(redlatch.LockOptions{MaxWait: max(migrate.DefaultLockTimeout*14/15, time.Millisecond)})
 	}
 	open, closeIt := context.WithCancel(context.Background())
 	return &driver{Driver: d, mutex: mutex, open: open, close: closeIt}
+}
+
+// Open opens a driver of the same kind, under the lock of the same mutex: golang-migrate calls it for
+// a driver that is registered.
+func (d *driver) Open(url string) (database.Driver, error) {
+	opened, err := d.Driver.Open(url)
+	if err != nil {
+		return nil, err
+	}
+	return Wrap(opened, d.mutex), nil
 }
 
 // Lock waits in line for the mutex. If it does not get it in time, the error matches

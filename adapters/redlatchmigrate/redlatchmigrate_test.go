@@ -219,6 +219,17 @@ func TestClosedDuringAMigration(t *testing.T) {
 	check.Nil(t, "TryLock after Close", try())
 }
 
+// TestOpen: golang-migrate opens a driver that is registered by a URL. What it opens locks, too.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	_, c, other := locktest.StartTwo(t, redlatch.Options{})
+	wrapped := redlatchmigrate.Wrap(new(sqlite.Sqlite), c.Mutex("migrations"))
+	d := check.Value(wrapped.Open("sqlite://" + filepath.Join(t.TempDir(), "db"))).OK(t)
+	check.OK(t, "Lock", d.Lock())
+	check.Error(t, "TryLock", check.ErrorOf(other.Mutex("migrations").TryLock(t.Context())), redlatch.ErrTaken)
+	check.Nil(t, "Close", d.Close())
+}
+
 // TestTaken: golang-migrate is told that the database is locked.
 func TestTaken(t *testing.T) {
 	t.Parallel()
