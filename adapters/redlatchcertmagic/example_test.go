@@ -26,8 +26,9 @@ func ExampleWrap() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
+	certmagic.Default.Storage = redlatchcertmagic.Wrap(&certmagic.FileStorage{Path: dir}, client, redlatchcertmagic.Options{})
 	config := certmagic.NewDefault()
-	config.Storage = redlatchcertmagic.Wrap(&certmagic.FileStorage{Path: dir}, client, redlatchcertmagic.Options{})
+	fmt.Println("renews with it, too:", certmagic.NewDefault().Storage == config.Storage)
 
 	// What certmagic does around each certificate:
 	if err := config.Storage.Lock(ctx, "issue_cert_example.com"); err != nil {
@@ -37,5 +38,7 @@ func ExampleWrap() {
 	if err := config.Storage.Unlock(ctx, "issue_cert_example.com"); err != nil {
 		log.Fatal(err)
 	}
-	// Output: obtaining
+	// Output:
+	// renews with it, too: true
+	// obtaining
 }

@@ -2,8 +2,10 @@
 // for storage that has no locks of its own, or polls for them: files on a shared disk, an object
 // store or a database. What is stored stays where it is.
 //
-//	config.Storage = redlatchcertmagic.Wrap(config.Storage, client, redlatchcertmagic.Options{})
+//	certmagic.Default.Storage = redlatchcertmagic.Wrap(certmagic.Default.Storage, client, redlatchcertmagic.Options{})
 //
+// Do so before the first config is made. certmagic renews certificates with a config made from Default,
+// even those of a config with another Storage, unless the cache has a GetConfigForCert of its own.
 // All processes that share the storage must use the same locks.
 //
 // # When a lock is lost
