@@ -87,9 +87,10 @@ func Spring(c *redlatch.Client, registryKey, lockKey string) (*redlatch.Mutex, e
 	if err != nil {
 		return nil, err
 	}
-	return c.Mutex(rest).With(redlatch.LockOptions{Announce: redlatch.Announce{
-		Channel: registryKey + "-channel:" + key, Message: key,
-	}}), nil
+	return c.Mutex(rest).With(redlatch.LockOptions{
+		Announce: redlatch.Announce{Channel: registryKey + "-channel:" + key, Message: key},
+		Linger:   redlatch.None, // as a default of the client it is for its other locks
+	}), nil
 }
 
 // under returns the name that a lock at this key has for the client.

@@ -94,6 +94,18 @@ func TestNeighboursExcludeAndWakeEachOther(t *testing.T) {
 	}
 }
 
+// TestSharedLocksOfAClientThatLingers: as a default of the client, Linger is for its other locks.
+func TestSharedLocksOfAClientThatLingers(t *testing.T) {
+	t.Parallel()
+	o := unprefixed()
+	o.Lock.Linger = time.Second
+	for _, pair := range pairs {
+		s, c := locktest.Start(t, o)
+		locktest.Release(t, lockShared(t, pair.ours(t, c)))
+		check.OK(t, "lock of the other side of "+pair.name, check.ErrorOf(awaitAnnounced(t.Context(), pair.other(t, s, "1"), nil)))
+	}
+}
+
 // awaitLine waits until so many are in line for a lock without a prefix.
 func awaitLine(t *testing.T, s *redistest.Server, key string, n int) {
 	t.Helper()
