@@ -299,12 +299,20 @@ func (p *paths) mentions(n ast.Node, v *types.Var) bool {
 	return within(n, func(n ast.Node) bool { return p.names(n, v) })
 }
 
-// captured reports whether a function literal before the acquisition can release the lease, as that
-// of a defer statement does.
+// captured reports whether code before the acquisition can release the lease, as a defer statement
+// does: with a function literal, or with the address of the variable.
 func (p *paths) captured(body *ast.BlockStmt) bool {
 	return within(body, func(n ast.Node) bool {
-		lit, ok := n.(*ast.FuncLit)
-		return ok && lit.Pos() < p.stmt.Pos() && p.releases(lit.Body)
+		if n.Pos() >= p.stmt.Pos() {
+			return false
+		}
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return p.releases(n.Body)
+		case *ast.UnaryExpr:
+			return n.Op == token.AND && p.names(n.X, p.lease)
+		}
+		return false
 	})
 }
 

@@ -421,6 +421,16 @@ func capturedBefore(ctx context.Context, m *redlatch.Mutex) error {
 	return work(lease.Context())
 }
 
+func addressedBefore(ctx context.Context, m *redlatch.Mutex, release func(**redlatch.Lease)) error {
+	var lease *redlatch.Lease
+	defer release(&lease)
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return work(lease.Context())
+}
+
 // In a literal of a variable.
 
 var run = func(ctx context.Context, m *redlatch.Mutex) {
