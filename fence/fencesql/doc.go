@@ -33,7 +33,9 @@
 //   - MySQL and MariaDB, all levels: Check waits for the row and sees the newest token, also if the
 //     transaction's snapshot is older; MariaDB with innodb_snapshot_isolation may fail with error
 //     1020 instead. Roll back and run the transaction again, and likewise after a deadlock (error
-//     1213). With several primaries (Galera, Group Replication), send all checks to one of them.
+//     1213). If the transaction read before Check, what it reads after Check is as old: at
+//     REPEATABLE READ, their default, all plain reads are from one snapshot. With several primaries
+//     (Galera, Group Replication), send all checks to one of them.
 //   - SQLite: Check takes the write lock of the whole database. Set a busy_timeout. If the
 //     transaction read before, SQLite may refuse to go on with SQLITE_BUSY; begin it with BEGIN
 //     IMMEDIATE, for which drivers have an option.
