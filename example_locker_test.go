@@ -43,7 +43,9 @@ func (s *spoolLock) Lock() {
 func (s *spoolLock) Unlock() {
 	defer s.local.Unlock()
 	s.quiet()
-	if err := s.lease.Release(context.Background()); err != nil {
+	if err := s.lease.Release(context.Background()); errors.Is(err, redlatch.ErrNotHeld) {
+		log.Fatal(err) // Redis says so only now
+	} else if err != nil {
 		log.Print(err) // the client goes on trying
 	}
 }
