@@ -1,6 +1,8 @@
 // Tasks of an asynq queue that must not run at the same time for the same account. asynq.Unique
 // keeps a second task out of the queue for a time; it does not keep two from running. The middleware
-// here does. A task that finds its account taken goes back into the queue, for asynq to retry.
+// here does. A task that finds its account taken goes back into the queue, for asynq to retry. Let
+// asynq.Config.IsFailure return false for redlatch.ErrTaken: otherwise asynq archives the task after
+// MaxRetry such retries.
 //
 // It prints that the second task of an account is put off, and that the one of another runs.
 package main
