@@ -106,6 +106,9 @@ func (p *paths) noLease(e ast.Expr, isTrue bool, err *types.Var) bool {
 			if p.comparesWithNil(e, err) || p.compares(e, p.isErr, p.isNil) {
 				return !equal
 			}
+			if p.compares(e, p.isToken, p.isConstant) {
+				return true // not understood, such as Token() < 1
+			}
 		}
 	case *ast.CallExpr:
 		switch {
@@ -201,6 +204,8 @@ func (p *paths) isNotHeld(n ast.Node) bool {
 
 func (p *paths) isNil(e ast.Expr) bool { return p.info.Types[e].IsNil() }
 
+func (p *paths) isConstant(e ast.Expr) bool { return p.info.Types[e].Value != nil }
+
 func (p *paths) isZero(e ast.Expr) bool {
 	v := p.info.Types[e].Value
 	return v != nil && v.Kind() == constant.Int && constant.Sign(v) == 0
@@ -267,7 +272,7 @@ func (p *paths) assigns(n ast.Node, v *types.Var) bool {
 	})
 }
 
-// copies reports whether a node keeps what the error says in another variable, by which the
+// copies reports whether a node keeps what the error or Held says in another variable, by which the
 // function may go on.
 func (p *paths) copies(n ast.Node, err *types.Var) bool {
 	var from []ast.Expr
@@ -277,16 +282,18 @@ func (p *paths) copies(n ast.Node, err *types.Var) bool {
 	case *ast.ValueSpec:
 		from = n.Values
 	}
-	return slices.ContainsFunc(from, func(e ast.Expr) bool { return p.mentions(e, err) })
+	return slices.ContainsFunc(from, func(e ast.Expr) bool {
+		return p.mentions(e, err) || p.method(e) == "Held"
+	})
 }
 
-// unclear reports whether a function has a switch on the error, whose cases the graph does not tell
-// apart.
+// unclear reports whether a function has a switch on the error or on what the lease says, whose cases the
+// graph does not tell apart.
 func (p *paths) unclear(body *ast.BlockStmt) bool {
 	return within(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SwitchStmt:
-			return n.Tag != nil && p.mentions(n.Tag, p.err)
+			return n.Tag != nil && (p.mentions(n.Tag, p.err) || p.mentions(n.Tag, p.lease))
 		case *ast.TypeSwitchStmt:
 			return p.mentions(n.Assign, p.err)
 		}

@@ -236,6 +236,40 @@ func notHeldByItsAnswers(ctx context.Context, m *redlatch.Mutex, hurry bool) err
 	return nil
 }
 
+func notHeldInOtherWords(ctx context.Context, m *redlatch.Mutex) error {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	if lease.Token() < 1 {
+		return errors.New("lost")
+	}
+	return lease.Release(ctx)
+}
+
+func heldSwitched(ctx context.Context, m *redlatch.Mutex) error {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	switch lease.Token() {
+	case 0:
+		return nil
+	}
+	return lease.Release(ctx)
+}
+
+func heldRemembered(ctx context.Context, m *redlatch.Mutex) error {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	if held := lease.Held(); !held {
+		return nil
+	}
+	return lease.Release(ctx)
+}
+
 func heldByItsAnswers(ctx context.Context, m *redlatch.Mutex) error {
 	lease, err := m.Lock(ctx) // want `the lease of Mutex.Lock is not released on all paths`
 	if err != nil {
