@@ -10,7 +10,9 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
@@ -77,4 +79,50 @@ func TestTermsTellLeasesApart(t *testing.T) {
 			t.Errorf("with another %s the terms are the same: %v, want %v", name, got, same[name])
 		}
 	}
+}
+
+// inTheWay is a connection that calls meet before its first request that runs a script.
+type inTheWay struct {
+	conn.Conn
+	script string
+	meet   func()
+}
+
+func (c *inTheWay) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if calls[0].Script.Name == c.script && c.meet != nil {
+		meet := c.meet
+		c.meet = nil
+		meet()
+	}
+	return c.Conn.Eval(ctx, calls...)
+}
+
+// TestDowngradeOfALeaseThatIsReleased: while Downgrade is about to ask Redis, another goroutine releases the
+// lease for writing. The client keeps the lock, and lends it to a third, which has the same owner. No reader
+// comes in beside that writer. Its own client asks for no lock that it keeps by a request, which is where this
+// test can get in: so the lock seems to be that of another.
+func TestDowngradeOfALeaseThatIsReleased(t *testing.T) {
+	t.Parallel()
+	over := &inTheWay{Conn: check.Value(redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{redistest.Start(t).Addr()}})).OK(t), script: "rwmutex ask"}
+	c := check.Value(New(over, Options{Heartbeat: time.Minute, RequestTimeout: 30 * time.Second, Lock: LockOptions{TTL: time.Hour, Linger: 20 * time.Minute}})).OK(t)
+	t.Cleanup(func() { _ = c.Close() })
+	m := c.RWMutex("a")
+	m.latch.Client = "another"
+	var write, next *Lease
+	check.Eventually(t, "a lease may be kept", func() bool {
+		write = check.Value(m.Lock(t.Context())).OK(t)
+		kept := script.Kept(write.core.Owner())
+		if !kept {
+			check.OK(t, "Release", write.Release(t.Context()))
+		}
+		return kept
+	})
+	over.meet = func() {
+		check.OK(t, "Release", write.Release(t.Context()))
+		next = check.Value(m.Lock(t.Context())).OK(t)
+		check.Equal(t, next.core.Owner(), write.core.Owner(), "the owner of the next lease")
+	}
+	read, err := m.Downgrade(t.Context(), write)
+	check.That(t, read == nil && errors.Is(err, ErrNotHeld), "Downgrade = %v, %v, want ErrNotHeld", read, err)
+	check.OK(t, "Release", next.Release(t.Context()))
 }

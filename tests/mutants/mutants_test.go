@@ -970,6 +970,8 @@ var mutants = []mutant{
 		"		k.unshelveLocked(l) // at once", "		// at once", "TestOwnerThatAnotherProcessHas"),
 	breaks("context of a writer that is done, and counts as that of the next", "latch.go",
 		"		if l.Kind == script.RWMutex && !v.Held() {", "		if false {", "TestOwnerThatAnotherProcessHas"),
+	breaks("writer that was released, and whose reader comes in beside the next", "rwmutex.go",
+		"	if err := write.Err(); err != nil { // again", "	if err := write.Err(); err != nil && false { // again", "TestDowngradeOfALeaseThatIsReleased"),
 	breaks("lease that got another owner and is not detached in that step", "internal/engine/lease/detach.go",
 		"		events, done = append(events, l.detaching(to)), true\n", "", "TestReleaseDuringRename"),
 	breaks("late request for several names that shortens them", "internal/protocol/script/lua/multi.lua",
