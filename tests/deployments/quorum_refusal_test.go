@@ -58,6 +58,39 @@ func TestQuorumWaitEndsInARound(t *testing.T) {
 	})
 }
 
+// TestQuorumWaiterAfterAResize: it has a place in line, and waits on. A caller that comes with the number of
+// slots of before is refused.
+func TestQuorumWaiterAfterAResize(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, conns := memory.Nodes(t, 3)
+		holder, other := wire.WrapQuorum(t, conns, redlatch.Options{}), wire.WrapQuorum(t, conns, redlatch.Options{})
+		pool, o := func(c *redlatch.Client) *redlatch.SlotPool { return c.SlotPool("a", 2, redlatch.SlotOptions{}) }, []*redlatch.Slot{}
+		for range 2 {
+			o = append(o, check.Value(pool(holder).Acquire(t.Context())).OK(t))
+		}
+		waits := help.GoAcquire(func() (*redlatch.Lease, error) {
+			s, err := pool(other).Acquire(t.Context())
+			if err != nil {
+				return nil, err
+			}
+			return s.Lease, nil
+		})
+		time.Sleep(time.Second)
+		for _, s := range nodes {
+			check.Equal(t, len(locktest.Line(s, "a")), 1, "tickets")
+		}
+		check.OK(t, "Resize", check.ErrorOf(pool(holder).Resize(t.Context(), 1)))
+		time.Sleep(time.Minute)
+		check.Error(t, "Acquire of the size of before", check.ErrorOf(pool(other).Acquire(t.Context())), redlatch.ErrWrongKind)
+		locktest.Release(t, o[1].Lease) // the slot that is not given again
+		time.Sleep(time.Minute)
+		check.Must(t, len(waits) == 0, "a waiter has a slot that is not given again, or none")
+		locktest.Release(t, o[0].Lease)
+		locktest.Release(t, help.Await(t, waits))
+	})
+}
+
 // TestQuorumOfServersThatCannotVote has nodes whose scripts cannot tell which process they run in,
 // as those of some hosted services, and nodes that turn out to be clusters.
 func TestQuorumOfServersThatCannotVote(t *testing.T) {

@@ -460,6 +460,7 @@ func semaphoreSteps() []vectorStep {
 		{name: "wait for two", call: get("B", "2:3", 0), listening: both},
 		{name: "resize to one, and tell who waits for more", call: k.Resize(set, 1, vectorFence), listening: both},
 		{name: "a place in line that was lost, after a resize", call: get("C", "1:3", 9_000_000_000_000_000), listening: both},
+		{name: "the same place, as after a lost reply", call: get("C", "1:3", 0), listening: both},
 		{name: "a new place, for one who does not know of the resize", call: get("B", "1:3", 0), listening: both},
 	})
 }

@@ -244,6 +244,24 @@ func TestLeaseLongerThanItsFence(t *testing.T) {
 	check.Equal(t, enter(script.SlotPool, "rl-A-2", "8:0::i").Detail, slot.Detail, "slot of the instance")
 }
 
+// TestPlaceIsAskedForAgainAfterAResize: a request for a place gets no answer, and is sent again when the size
+// is another. The waiter has its place, and waits on.
+func TestPlaceIsAskedForAgainAfterAResize(t *testing.T) {
+	t.Parallel()
+	for k, param := range map[*script.Kind]string{script.Semaphore: "1:3", script.SlotPool: "3:0::"} {
+		r, set := newRig(t), named(t, "s")
+		for i := range 3 {
+			r.acquire(k, set, fmt.Sprint("rl-A-", i), param, "")
+		}
+		first := r.acquire(k, set, "rl-B-1", param, "B")
+		r.do(k.Resize(set, 2, time.Hour))
+		again := r.acquire(k, set, "rl-B-1", param, "B")
+		check.That(t, again.Refused == "" && again.Arrival == first.Arrival, "%s: the place of %+v is %+v when it is asked for again", k.Name, first, again)
+		late := r.acquire(k, set, "rl-C-1", param, "C")
+		check.That(t, late.Refused != "", "%s: a waiter of the size of before comes, and has the place %+v", k.Name, late)
+	}
+}
+
 // TestSizeIsKeptForTheLine: a semaphore gets another size while a waiter is in line, and an hour later its
 // holder dies. The waiter does not bring the size of before back.
 func TestSizeIsKeptForTheLine(t *testing.T) {
@@ -410,6 +428,29 @@ func TestLateVoteOfAnEarlierRound(t *testing.T) {
 		leave()
 		y := p.ask("rl-Y-1", pool, ttl)
 		check.That(t, !y.Won() || y.Inside()[0].Detail != x.Inside()[0].Detail, "two have the slot %s", x.Inside()[0].Detail)
+	})
+}
+
+// TestSlotBeyondTheSize: a node has resized a pool while a waiter is in line there, and the waiter asks for a
+// slot that is free at other nodes. This node does not give it again.
+func TestSlotBeyondTheSize(t *testing.T) {
+	onPanel(t, script.SlotPool, time.Second, func(t *testing.T, p *panel) {
+		const ttl, pool = 30 * time.Second, "3:1::"
+		n := p.nodes[0].s
+		vote := func(owner, param, ticket string) script.Vote {
+			b := ballotOf(owner, param, ttl)
+			b.Ticket, b.Again = ticket, true
+			results, _ := n.Eval(p.k.Vote(p.set, b))
+			return check.Value(script.ParseVote(results[0].Reply)).OK(t)
+		}
+		for _, owner := range []string{"rl-A-1", "rl-B-1", "rl-C-1"} {
+			vote(owner, script.From(pool, 0), "")
+		}
+		ticket := script.Ticket{Anyway: true, Kind: p.k.Name, Address: "a", TTL: ttl, Param: pool, Owner: "rl-W-1"}.String()
+		vote("rl-W-1", script.From(pool, 0), ticket)
+		n.Eval(p.k.Resize(p.set, 1, time.Hour), p.k.Release(p.set, "rl-B-1", "", true, time.Hour))
+		got := vote("rl-W-2", script.From(pool, 1), ticket)
+		check.That(t, !got.Inside && got.Refused == "", "a waiter in line for one slot has %+v", got)
 	})
 }
 

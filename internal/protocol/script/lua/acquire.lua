@@ -31,6 +31,10 @@ end
 -- cold
 if extend(owner, ttl) then return inside_reply(owner) end
 if not detail then token, detail = join(owner, ttl, param, waited) end
+if detail and not token and ticket ~= '' and redis.call('ZSCORE', QUEUE, ticket) then
+  waited = true -- this is sent again, and has its place already
+  token, detail = join(owner, ttl, param, waited)
+end
 if token then
   if ticket ~= '' then redis.call('ZREM', QUEUE, ticket) end -- it may be in line, if this is sent again
   return {1, token, detail}

@@ -28,7 +28,7 @@ if extend(owner, ttl) and agrees(owner, ARGV[7]) then return {1} end
 if tonumber(redis.call('GET', FENCE) or 0) > math.max(token, tonumber(ARGV[8])) then return {0} end
 if tonumber(ARGV[5]) > bound then redis.call('HSET', EPOCH, 'ttl', ARGV[5]) end
 leave(owner, '') -- its own slot at rest, or the window of its run, keeps it out no more
-local number = admit(owner, ttl, ARGV[4], true)
+local number = admit(owner, ttl, ARGV[4], 'inside')
 if not (number and agrees(owner, ARGV[7])) then return {0} end
 remember(math.max(number, token), tonumber(redis.call('HGET', EPOCH, 'high') or 0))
 set_token(owner, token)

@@ -13,7 +13,8 @@
 --     Lets the owner in for ttl ms if there is room. Returns its token, its detail ('' for a mutex)
 --     and whether there may be room for one more. Returns false if there is no room, or if the
 --     owner is inside already. Returns false and a reason, in place of the detail, if waiting
---     cannot help. waited: the owner comes out of the line, or had a place in it, or inside (mend).
+--     cannot help. waited: the owner comes out of the line, or had a place in it; 'inside' if it
+--     had one inside (mend).
 --   join(owner, ttl, param, waited)
 --     Lets the owner in past the line if it belongs to an owner inside. Returns as admit.
 --   leave(owner, begun)

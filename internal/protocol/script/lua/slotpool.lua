@@ -71,7 +71,7 @@ local function admit(owner, ttl, param, waited)
   n, from = tonumber(size or n), tonumber(from)
   local slot = choose(instance, from, n)
   -- mend lets an owner in that had its slot before the pool became smaller.
-  if slot >= n and not (waited and slot == from) then
+  if slot >= n and not (waited == 'inside' and slot == from) then
     if made then redis.call('DEL', unpack(together)) end
     return false
   end

@@ -15,9 +15,9 @@
 local owner, ttl, ticket = ARGV[2], tonumber(ARGV[3]), ARGV[7]
 local right, bound = votes()
 local token, detail
-local function enter()
+local function enter(waited)
   if tonumber(ARGV[5]) > bound then redis.call('HSET', EPOCH, 'ttl', ARGV[5]) end
-  token, detail = admit(owner, ttl, ARGV[4])
+  token, detail = admit(owner, ttl, ARGV[4], waited)
   return token and {1, token, detail}
 end
 
@@ -39,7 +39,11 @@ local function waited_for()
   if not first and not unfinished then tidy() end
   return first or unfinished
 end
-if (ticket ~= '' or not waited_for()) and enter() then
+-- What keeps newcomers out, such as another size, does not keep out a waiter that has a place here.
+local function enter_waiting()
+  return enter() or detail and ticket ~= '' and redis.call('ZSCORE', QUEUE, ticket) and enter(true)
+end
+if (ticket ~= '' or not waited_for()) and enter_waiting() then
   if redis.call('ZREM', QUEUE, ticket) == 1 and redis.call('EXISTS', QUEUE) == 0 then redis.call('DEL', CLIENTS) end
   return {1, token, detail}
 end
