@@ -262,6 +262,30 @@ func TestPlaceIsAskedForAgainAfterAResize(t *testing.T) {
 	}
 }
 
+// TestFullLine: a line that was found full is not counted again for a moment, in which a waiter that has died
+// counts. It counts no longer if the clock is set back then.
+func TestFullLine(t *testing.T) {
+	t.Parallel()
+	for _, passes := range []time.Duration{51 * time.Millisecond, -time.Hour} {
+		r, set, k := newRig(t), named(t, "m"), script.Mutex
+		enter := func(client string) script.Standing {
+			request := script.Request{Owner: "rl-" + client + "-1", TTL: time.Minute, FenceTTL: time.Hour, LiveFor: time.Minute, Address: client, Most: 2}
+			request.Ticket = script.Ticket{Kind: k.Name, Address: client, TTL: request.TTL, Owner: request.Owner}.String()
+			return check.Value(script.ParseAcquire(r.do(k.Acquire(set, request)))).OK(t)
+		}
+		r.s.Subscribe("B", func(string) {})
+		dies := r.s.Subscribe("C", func(string) {})
+		for _, client := range []string{"A", "B", "C"} {
+			enter(client)
+		}
+		check.That(t, enter("D").Refused != "", "a third waiter has a place behind two")
+		r.s.Unsubscribe(dies)
+		check.That(t, enter("D").Refused != "", "the line is counted for each caller")
+		r.now = r.now.Add(passes)
+		check.Equal(t, enter("D").Refused, "", "why a second waiter is refused after %v", passes)
+	}
+}
+
 // TestSizeIsKeptForTheLine: a semaphore gets another size while a waiter is in line, and an hour later its
 // holder dies. The waiter does not bring the size of before back.
 func TestSizeIsKeptForTheLine(t *testing.T) {

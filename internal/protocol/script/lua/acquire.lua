@@ -56,10 +56,12 @@ local function line_full()
 end
 
 -- found_full reports whether a caller with the same bound has just found the line full, by counting.
+-- What has more time left is from before the clock was set back.
 local FULL_MS = 50 -- for which that is remembered
 local full = 'full\t' .. (most or '')
 local function found_full()
-  return -tonumber(redis.call('ZSCORE', CLIENTS, full) or 0) > now() / 1000
+  local left = -tonumber(redis.call('ZSCORE', CLIENTS, full) or 0) - now() / 1000
+  return left > 0 and left <= FULL_MS
 end
 
 -- count_living returns the number of tickets of living clients, most if there are more. It drops
