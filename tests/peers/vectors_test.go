@@ -534,6 +534,12 @@ func countdownSteps() []vectorStep {
 		{name: "delete, and have the waiters ask", call: script.DeleteCount(set, round+1), listening: both[:1]},
 		{name: "wait for a round that is gone", call: wait("B", round+1)},
 		{
+			name: "wait for a round that an older copy of the data lacks", call: wait("B", round+4),
+			before: vector.State{set.State(): vector.Of("zset", []any{
+				[]any{"countdown\t1:1:3600000:9000000000000009:9000000000000001:,9000000000000001,9000000000000003", "-1"},
+			}, 20_000)},
+		},
+		{
 			name: "a name of another kind", call: script.CountDown(set, request(10), ""),
 			before: vector.State{set.State(): vector.Of("zset", []any{[]any{"semaphore\t3", "-1"}}, 20_000)},
 		},

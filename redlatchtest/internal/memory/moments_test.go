@@ -286,6 +286,42 @@ func TestFullLine(t *testing.T) {
 	}
 }
 
+// TestRoundThatAFailoverLost: a server that takes over has an older copy of a countdown, without its last round,
+// and the count is set again. A waiter for the round that is lost is not told of a zero. Those that ended are
+// at zero, however many have come since.
+func TestRoundThatAFailoverLost(t *testing.T) {
+	t.Parallel()
+	r, set := newRig(t), named(t, "c")
+	requests := 0
+	owner := func() string { requests++; return fmt.Sprint("rl-A-", requests) }
+	wait := func(round int64) script.Count {
+		return check.Value(script.ParseCount(r.do(script.WaitCount(set, round, "", "", 0)))).OK(t)
+	}
+	begin := func() int64 {
+		r.now = r.now.Add(time.Millisecond)
+		fence := check.Value(script.ParseSetCount(r.do(script.SetCount(set, owner(), 1, time.Hour, time.Hour, -1)))).OK(t).Fence
+		r.do(script.SetCount(set, owner(), 1, time.Hour, time.Hour, fence))
+		return wait(0).Round
+	}
+	end := func() { r.do(script.CountDown(set, owner(), "")) }
+	first := begin()
+	end()
+	old := r.s.Copy()
+	lost := begin()
+	r.s.Restart(old)
+	var rounds []int64
+	for range 30 {
+		rounds = append(rounds, begin())
+		end()
+		if len(rounds) < 5 {
+			check.That(t, !wait(lost).There, "a round that is lost is at %d of %d", wait(lost).Left, wait(lost).Of)
+		}
+	}
+	for i, round := range append(rounds, first) {
+		check.That(t, wait(round).There && wait(round).Left == 0, "the round %d of 31 is %+v, want that it is at zero", i, wait(round))
+	}
+}
+
 // TestSizeIsKeptForTheLine: a semaphore gets another size while a waiter is in line, and an hour later its
 // holder dies. The waiter does not bring the size of before back.
 func TestSizeIsKeptForTheLine(t *testing.T) {

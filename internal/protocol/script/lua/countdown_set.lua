@@ -25,10 +25,12 @@ if tonumber(ARGV[5]) ~= fence then return {2, fence} end
 -- count for ever.
 local round = mint()
 redis.call('PEXPIRE', K, ARGV[4])
+local ended = s and s.ended .. string.format(',%.0f', s.round) or ''
+ended = string.match(ended, string.rep(',%d+', ENDED) .. '$') or ended
 -- Tickets of a count that has vanished are in the way of none. Their waiters learn it when they
 -- ask.
 if not s then redis.call('DEL', QUEUE, CLIENTS) end
-write({text = s and s.text, left = tonumber(ARGV[3]), of = ARGV[3], ms = ARGV[4], round = round, first = s and s.first or round})
+write({text = s and s.text, left = tonumber(ARGV[3]), of = ARGV[3], ms = ARGV[4], round = round, first = s and s.first or round, ended = ended})
 redis.call('PEXPIRE', K, ARGV[4])
 forget()
 redis.call('ZADD', K, now(), owner)
