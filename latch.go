@@ -317,8 +317,8 @@ func (c *Client) refusal(l *lock.Lock, reason string) error {
 	case "depth":
 		return failed("enter", fmt.Errorf("%w: its owner has entered %s times, which is the limit", ErrTooDeep, about))
 	case "deadlock":
-		return failed("acquire", fmt.Errorf("%w: its caller is inside, and a reader cannot become the writer, since two readers that "+
-			"try would wait for each other forever; release that lease first, or lock for writing first", ErrDeadlock))
+		return failed("acquire", fmt.Errorf("%w: its caller is inside already, and must release that lease first; a reader cannot "+
+			"become the writer, since two that try would wait for each other forever", ErrDeadlock))
 	case "gone":
 		return failed("downgrade", ErrNotHeld)
 	}
