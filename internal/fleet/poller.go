@@ -179,7 +179,8 @@ func (p *Poller) records() []string {
 
 // run looks until there has been no viewer for a while.
 func (p *Poller) run() {
-	s := &sweep{p: p, asked: time.Now()}
+	before, _ := p.Picture() // in an outage, a viewer sees what others saw before
+	s := &sweep{p: p, asked: time.Now(), whole: before.Locks}
 	for {
 		s.all()
 		if !s.rest(p.lasts(s), false) {

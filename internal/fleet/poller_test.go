@@ -314,6 +314,24 @@ func TestPollerSaysSinceWhen(t *testing.T) {
 	})
 }
 
+// TestViewerThatComesInAnOutage sees what viewers before it saw, and not an empty list.
+func TestViewerThatComesInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{n: 3}
+		p := NewPoller(f, Options{})
+		defer p.Close()
+		stop := p.Watch(Interest{})
+		time.Sleep(3 * time.Second)
+		stop()
+		time.Sleep(time.Minute)
+		broken := errors.New("broken")
+		f.fail(broken)
+		defer p.Watch(Interest{})()
+		got := p.Await(t.Context(), time.Now(), Interest{})
+		check.That(t, errors.Is(got.Err, broken) && len(got.Locks) == 3, "%v and %d locks", got.Err, len(got.Locks))
+	})
+}
+
 // TestPollerBeginsInAPartOfAnOutage: the first look fails, and what it has found is shown.
 func TestPollerBeginsInAPartOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
