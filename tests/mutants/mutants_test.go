@@ -1399,7 +1399,7 @@ var mutants = []mutant{
 	breaks("sharded channels of which each has a connection", "redlatchrueidis/rueidis.go",
 		"c.target.ShardsTogether = true, true", "c.target.ShardsTogether = true, false", "TestManyNamesOfACluster"),
 	breaks("channel whose slot moved and that is not heard any more", "internal/driver/trunk/trunk.go",
-		"t.refuse(name, nil, ErrMoved) }", "}", "TestChannelThatEnds"),
+		"t.drop(name, nil, ErrMoved) }", "}", "TestChannelThatEnds"),
 	breaks("lost connection of which the channels are not told", "internal/driver/trunk/trunk.go",
 		"		c.end(why)\n", "		_ = c.end\n", "TestLostLineEndsItsChannels"),
 	breaks("one pipeline for all nodes of a cluster", "internal/link/batch/nodes.go",

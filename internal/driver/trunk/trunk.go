@@ -160,30 +160,22 @@ func (t *Trunk) ask(name string, c *channel) {
 	<-t.ready
 	defer close(c.asked)
 	t.trunks.mu.Lock()
-	line, here := t.line, t.channels[name] == c && !c.left && t.over == nil
+	line, here := t.line, t.channels[name] == c && !c.left
 	t.trunks.mu.Unlock()
-	if !here {
-		t.forget(name, c)
-		return
+	err := errEnded
+	if here {
+		err = line.Subscribe(name)
 	}
-	if err := line.Subscribe(name); err != nil {
-		t.refuse(name, c, err)
-	}
-}
-
-// forget removes a channel that was left before the node was asked for it.
-func (t *Trunk) forget(name string, c *channel) {
-	t.trunks.mu.Lock()
-	defer t.trunks.mu.Unlock()
-	if t.channels[name] == c {
-		delete(t.channels, name)
+	if err != nil {
+		t.drop(name, c, err)
 	}
 }
 
-// leave removes a channel whose caller has gone. The last one to leave ends the connection.
-func (t *Trunk) leave(name string, c *channel) {
+// leave removes a channel that is not wanted any more, and reports whether it was still there. The
+// last one to leave ends the connection.
+func (t *Trunk) leave(name string, c *channel) (here bool) {
 	t.trunks.mu.Lock()
-	here := t.over == nil && t.channels[name] == c && !c.left
+	here = t.channels[name] == c && !c.left
 	if here {
 		c.left = true
 		t.live--
@@ -192,6 +184,7 @@ func (t *Trunk) leave(name string, c *channel) {
 	if here && !t.endUnused() {
 		go t.unsubscribe(name, c)
 	}
+	return here
 }
 
 // unsubscribe tells the node that a channel was left. It does so after the node was asked for it,
@@ -199,10 +192,10 @@ func (t *Trunk) leave(name string, c *channel) {
 func (t *Trunk) unsubscribe(name string, c *channel) {
 	<-c.asked
 	t.trunks.mu.Lock()
-	line, here := t.line, t.over == nil && t.channels[name] == c
+	line, here := t.line, t.channels[name] == c
 	t.trunks.mu.Unlock()
 	if here && line.Unsubscribe(name) != nil {
-		t.forget(name, c)
+		t.drop(name, c, errEnded)
 	}
 }
 
@@ -239,39 +232,30 @@ func (t *Trunk) endIf(so func() bool, why error, again time.Time) (ended bool) {
 	return true
 }
 
-// take removes a channel, and returns it if its caller is still there. A trunk without channels
-// ends.
-func (t *Trunk) take(name string, only *channel) *channel {
+// drop ends a channel that the node does not send; if only is not nil, only that one. A trunk
+// without channels ends.
+func (t *Trunk) drop(name string, only *channel, why error) {
 	t.trunks.mu.Lock()
 	c := t.channels[name]
 	if c == nil || only != nil && c != only {
 		t.trunks.mu.Unlock()
-		return nil
+		return
 	}
 	delete(t.channels, name)
-	if c.left {
-		t.trunks.mu.Unlock()
-		return nil
+	if !c.left {
+		t.live--
 	}
-	t.live--
 	t.trunks.mu.Unlock()
 	t.endUnused()
-	return c
-}
-
-// refuse ends a channel that the node was asked for.
-func (t *Trunk) refuse(name string, only *channel, err error) {
-	if c := t.take(name, only); c != nil {
-		c.end(err)
-	}
+	c.end(why)
 }
 
 // Refused reports that the node answered the request for a channel with an error.
-func (t *Trunk) Refused(name string, err error) { t.refuse(name, nil, err) }
+func (t *Trunk) Refused(name string, err error) { t.drop(name, nil, err) }
 
 // Dropped reports that the node sends nothing more on a channel: it was unsubscribed from, or its
 // slot has moved.
-func (t *Trunk) Dropped(name string) { t.refuse(name, nil, ErrMoved) }
+func (t *Trunk) Dropped(name string) { t.drop(name, nil, ErrMoved) }
 
 // Lost reports that the connection is gone.
 func (t *Trunk) Lost(err error) {
@@ -323,20 +307,8 @@ func (ts *Trunks) Recheck(node func(channel string) string) {
 	}
 	ts.mu.Unlock()
 	for _, p := range all {
-		if addr := node(p.name); addr == "" || addr == p.t.addr {
-			continue
+		if addr := node(p.name); addr != "" && addr != p.t.addr && p.t.leave(p.name, p.c) {
+			p.c.end(ErrMoved)
 		}
-		p.t.abandon(p.name, p.c)
-	}
-}
-
-// abandon ends a channel that the node still sends.
-func (t *Trunk) abandon(name string, c *channel) {
-	t.trunks.mu.Lock()
-	here := t.channels[name] == c && !c.left
-	t.trunks.mu.Unlock()
-	if here {
-		t.leave(name, c)
-		c.end(ErrMoved)
 	}
 }
