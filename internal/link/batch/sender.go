@@ -112,14 +112,23 @@ func (s *Sender) Join(ctx context.Context, request conn.Call, limit time.Duratio
 	return s.doQueued(ctx, s.admit(request, 0, false), limit)
 }
 
-// doQueued returns the outcome of a request in the queue.
-func (s *Sender) doQueued(ctx context.Context, queued *call, limit time.Duration) Outcome {
-	if limit < s.timeout || queued.late {
+// doQueued returns the outcome of a call in the queue, or ctx's error.
+func (s *Sender) doQueued(ctx context.Context, c *call, limit time.Duration) Outcome {
+	if limit < s.timeout || c.late {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	return s.await(ctx, queued)
+	select {
+	case <-c.ready:
+		outcome := c.Outcome
+		*c = call{ready: c.ready}
+		s.calls.Put(c)
+		return outcome
+	case <-ctx.Done():
+		s.cancel(c)
+		return Outcome{Result: conn.Result{Err: ctx.Err()}, Sent: s.clock()}
+	}
 }
 
 // SendAll sends the calls in one pipeline at once, whatever else is under way. It returns when all
@@ -178,20 +187,6 @@ func (s *Sender) done() {
 	}
 }
 
-// await returns the outcome of a call in the queue, or ctx's error.
-func (s *Sender) await(ctx context.Context, c *call) Outcome {
-	select {
-	case <-c.ready:
-		outcome := c.Outcome
-		*c = call{ready: c.ready}
-		s.calls.Put(c)
-		return outcome
-	case <-ctx.Done():
-		s.cancel(c)
-		return Outcome{Result: conn.Result{Err: ctx.Err()}, Sent: s.clock()}
-	}
-}
-
 // cancel makes the next flush leave out a call. The call stays in the queue until then: otherwise,
 // each goroutine of a crowd that gives up would have to search the queue.
 func (s *Sender) cancel(c *call) {
@@ -204,7 +199,7 @@ func (s *Sender) cancel(c *call) {
 func (s *Sender) flush() {
 	runtime.Gosched() // all that can run join the queue
 	defer s.done()
-	for batch := s.take(); len(batch) > 0; batch = s.takeRest() {
+	for batch := s.take(false); len(batch) > 0; batch = s.take(true) {
 		sent := s.clock()
 		if answered := s.deliver(batch); s.landed(len(batch), answered, s.clock().Since(sent)) {
 			s.failQueue()
@@ -213,31 +208,16 @@ func (s *Sender) flush() {
 }
 
 // take removes from the queue the calls that may leave now. It returns none if maxInFlight are in
-// flight: the flushes that sent them take the rest of the queue afterwards.
-func (s *Sender) take() (batch []*call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.remove()
-}
-
-// takeRest is take for a flush whose batch has landed. It returns none unless calls wait for the
-// room that the batch had.
+// flight: the flushes that sent them take the rest of the queue, once their batches have landed.
+// With rest, it returns none unless calls wait for the room that such a batch had.
 //
 // It is tempting to take whatever is in the queue by then. But those calls have a flush of their
 // own, which is about to let the goroutines join that the landed batch has just woken. That flush
 // would find only their calls, and one batch would become two.
-func (s *Sender) takeRest() (batch []*call) {
+func (s *Sender) take(rest bool) (batch []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.full {
-		return nil
-	}
-	return s.remove()
-}
-
-// remove is take and takeRest without their lock. The caller holds s.mu.
-func (s *Sender) remove() (batch []*call) {
-	if len(s.queue) == 0 {
+	if len(s.queue) == 0 || rest && !s.full {
 		return nil
 	}
 	batch = make([]*call, 0, min(len(s.queue), maxInFlight))

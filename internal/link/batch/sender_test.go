@@ -309,7 +309,7 @@ func TestCallInTheQueueEndsWithItsContext(t *testing.T) {
 			}
 		}
 		s.inFlight = 0
-		check.Equal(t, len(s.take()), 0, "requests that leave, whose callers have gone")
+		check.Equal(t, len(s.take(false)), 0, "requests that leave, whose callers have gone")
 	})
 }
 
@@ -323,12 +323,12 @@ func TestTakeLeavesOutWhatIsCanceled(t *testing.T) {
 			s.cancel(c)
 		}
 	}
-	first := s.take()
-	if full := s.take(); len(first) != maxInFlight || len(full) != 0 {
+	first := s.take(false)
+	if full := s.take(false); len(first) != maxInFlight || len(full) != 0 {
 		t.Errorf("%d and %d calls leave, want %d and none", len(first), len(full), maxInFlight)
 	}
 	s.landed(len(first), true, 0)
-	rest := s.take()
+	rest := s.take(false)
 	check.That(t, len(rest) == maxInFlight && len(s.queue) <= 1, "%d calls leave and %d stay, want the other %d to leave", len(rest), len(s.queue), maxInFlight)
 	for _, c := range append(first, rest...) {
 		check.Must(t, !c.canceled, "a call leaves that is not waited for any more")
