@@ -250,7 +250,7 @@ func (e *Engine) ReadJournal(ctx context.Context, r journal.Reader, tell func(jo
 	if r.Enough = 1; e.Quorum != nil {
 		r.Enough = e.Quorum.Majority()
 	}
-	r.Open = func(context.Context) error {
+	r.Open = func() error {
 		if err := e.CheckOpen(ctx); err != nil {
 			return fmt.Errorf("redlatch: read the journal on %s: %w", e.Conn.Target().Addr, err)
 		}
@@ -260,7 +260,7 @@ func (e *Engine) ReadJournal(ctx context.Context, r journal.Reader, tell func(jo
 	defer cancel()
 	defer context.AfterFunc(e.Closing, cancel)()
 	err := r.Read(open, tell)
-	if over := r.Open(ctx); err != nil && over != nil {
+	if over := r.Open(); err != nil && over != nil {
 		return over
 	}
 	return err

@@ -162,16 +162,16 @@ func (j *Journal) Due(clock.Reading) {
 	defer j.mu.Unlock()
 	if !j.writing && len(j.waiting) > 0 {
 		j.writing = true
-		j.running.Go(func() { j.write(j.ctx, j.options.Timeout) })
+		j.running.Go(func() { j.write(j.ctx) })
 	}
 }
 
 // write sends the entries that wait, as many as go in one command.
-func (j *Journal) write(ctx context.Context, timeout time.Duration) {
+func (j *Journal) write(ctx context.Context) {
 	j.mu.Lock()
 	batch := j.waiting[:min(len(j.waiting), Room)]
 	j.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, j.options.Timeout)
 	defer cancel()
 	err := j.send(ctx, batch)
 	if j.settle(len(batch), err) && j.options.Trouble != nil {
@@ -236,6 +236,6 @@ func (j *Journal) Close() {
 			return
 		}
 		before = left
-		j.write(ctx, j.options.Timeout/3)
+		j.write(ctx)
 	}
 }

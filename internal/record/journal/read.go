@@ -29,8 +29,8 @@ type Reader struct {
 	Nodes   []conn.Conn
 	Enough  int // how many nodes must answer
 	Key     string
-	Timeout time.Duration               // of a request
-	Open    func(context.Context) error // returns an error if reading must not go on
+	Timeout time.Duration // of a request
+	Open    func() error  // returns an error if reading must not go on
 
 	Pattern string // of names
 	Since   time.Time
@@ -56,7 +56,7 @@ func (r *Reader) Read(ctx context.Context, tell func(Entry) bool) error {
 			return nil
 		}
 		retry.Sleep(ctx, followed)
-		if err := r.Open(ctx); err != nil {
+		if err := r.Open(); err != nil {
 			return err
 		}
 	}

@@ -53,12 +53,12 @@ func TestReadBesideAServerThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := &stream{entries: []string{`{"id":"A-1","what":"lost"}`}}
 		other := &stream{entries: one.entries, fails: func(read int) bool { return read == 2 }}
-		r := Reader{
-			Nodes: []conn.Conn{one, other}, Enough: 2, Timeout: time.Second, Pattern: "*", Follow: true,
-			Open: func(ctx context.Context) error { return ctx.Err() },
-		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
+		r := Reader{
+			Nodes: []conn.Conn{one, other}, Enough: 2, Timeout: time.Second, Pattern: "*", Follow: true,
+			Open: ctx.Err,
+		}
 		var told []string
 		err := r.Read(ctx, func(e Entry) bool {
 			if told = append(told, e.ID); len(told) == 1 { // between the first read and the second
