@@ -71,7 +71,7 @@ type Engine struct {
 	mu         sync.Mutex // guards closed and followed, and that background grows from zero only while closed is false
 	closed     bool
 	followed   map[string]*following // by channel
-	background sync.WaitGroup        // acquisitions under way, and whatever they and the schedule spawned
+	background sync.WaitGroup        // acquisitions under way, and what Go runs
 }
 
 // Config is what a program chose for a client.
@@ -107,7 +107,7 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 	e.Closing, e.close = context.WithCancel(context.Background())
 	e.Asker = ask.New(e.Closing, c, e.RequestTimeout, now, words.InUse)
 	e.Keeper = lease.NewKeeper(lease.Needs{
-		Asker: e.Asker, Handoffs: &e.handoffs, Habits: &e.habits, Now: now, Owner: e.Owner, Closing: e.Closing, Spawn: e.Spawn, Enter: e.Enter, Leave: e.Leave,
+		Asker: e.Asker, Handoffs: &e.handoffs, Habits: &e.habits, Now: now, Owner: e.Owner, Closing: e.Closing, Go: e.Go,
 		Node: c.Target().Node, Quorum: e.Quorum != nil,
 		Timeout: e.RequestTimeout, LiveFor: e.LiveFor(), FenceTTL: e.FenceTTL,
 		Restore:  func(l *lock.Lock) { e.restoreVotes(e.Closing, l) },
@@ -131,7 +131,7 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 		Asker: e.Asker, Undo: e.Undo, Schedule: e.Schedule, Handoffs: &e.handoffs, Listener: e.Listener, Notes: e.Notes, Conn: c,
 		Client: e.ID, Heartbeat: e.Heartbeat, LiveFor: e.LiveFor(), Remembers: max(e.LiveFor(), 5*e.RequestTimeout), Now: now, Closing: e.Closing,
 		Back:  func(key string) { e.Keeper.ReleaseAgain(key, e.Heartbeat) },
-		Spawn: e.Spawn, Owner: e.Owner, Announce: e.Presence.Announce, Refusal: words.Refusal,
+		Go: e.Go, Owner: e.Owner, Announce: e.Presence.Announce, Refusal: words.Refusal,
 	})
 	var contest *ballot.Contest
 	if e.Quorum != nil {
@@ -205,10 +205,18 @@ func (e *Engine) Enter() error {
 // Leave ends what Enter began.
 func (e *Engine) Leave() { e.background.Done() }
 
-// Spawn runs f on a goroutine that Close waits for; f ends soon after Closing is done. It may be
-// called within an acquisition, by the schedule, and by what was spawned: by nothing that can
-// outlast these.
-func (e *Engine) Spawn(f func()) { e.background.Go(f) }
+// Go runs f on a goroutine that Close waits for, and reports whether it does: not if the client is
+// closed. f ends soon after Closing is done.
+func (e *Engine) Go(f func()) (runs bool) {
+	if e.Enter() != nil {
+		return false
+	}
+	go func() {
+		defer e.Leave()
+		f()
+	}()
+	return true
+}
 
 // CheckOpen returns the error of a call that should not begin.
 func (e *Engine) CheckOpen(ctx context.Context) error {
@@ -274,6 +282,7 @@ type following struct {
 
 // Follow keeps a subscription to a channel up until ctx is done. All that follow a channel share
 // one. The channel that it returns has news when a message came, and when one may have been missed.
+// The caller has entered.
 func (e *Engine) Follow(ctx context.Context, channel string) <-chan struct{} {
 	news := make(chan struct{}, 1)
 	e.mu.Lock()
@@ -288,7 +297,7 @@ func (e *Engine) Follow(ctx context.Context, channel string) <-chan struct{} {
 		over, end := context.WithCancel(e.Closing)
 		f.end = end
 		// Why it ends does not matter: the observer asks now and then, too, and gets the error.
-		e.Spawn(func() { e.Line.Heed(over, channel, false, func() { e.poke(f) }) })
+		e.background.Go(func() { e.Line.Heed(over, channel, false, func() { e.poke(f) }) })
 	}
 	f.followers[news] = true
 	context.AfterFunc(ctx, func() {

@@ -215,12 +215,7 @@ func (l *Lease) giveBackLocked() {
 	k.Schedule.Remove(&l.entry)
 	k.Ended(l.owner)
 	defer l.unlock(lock.Event{What: lock.Unkept})
-	if k.Enter() != nil { // the client closes, and its clean-up is sent last
-		l.undoLocked(0)
-		return
-	}
-	go func() {
-		defer k.Leave()
+	sends := k.Go(func() {
 		answer, err := k.Asker.Ask(k.Closing, l.lock.Subject, "release", l.releasing(""))
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -228,7 +223,10 @@ func (l *Lease) giveBackLocked() {
 			l.undoLocked(0)
 		}
 		l.remember(k.Now())
-	}()
+	})
+	if !sends { // the client closes, and its clean-up is sent last
+		l.undoLocked(0)
+	}
 }
 
 // lingered gives back a lease that was kept for long enough. A lease that has been kept for a while
@@ -300,28 +298,19 @@ func (k *Keeper) Asked(owner string, again bool) {
 // apart runs f on a goroutine of its own, or in place if the client closes: a hook that f calls
 // must not hold up messages to others.
 func (k *Keeper) apart(f func()) {
-	if k.Enter() != nil {
+	if !k.Go(f) {
 		f()
-		return
 	}
-	go func() {
-		defer k.Leave()
-		f()
-	}()
 }
 
 // answerUsed tells the clients that ask, in the background, that the program is inside.
 func (l *Lease) answerUsed() {
 	k := l.keeper
-	if k.Enter() != nil {
-		return
-	}
-	go func() {
-		defer k.Leave()
+	k.Go(func() {
 		ctx, cancel := context.WithTimeout(k.Closing, k.Timeout)
 		defer cancel()
 		l.sayUsed(ctx)
-	}()
+	})
 }
 
 // sayUsed notes in Redis that the program is inside. An error does not matter: the clients that ask

@@ -28,9 +28,7 @@ type Needs struct {
 	Now      clock.Clock
 	Owner    func() string           // returns a new owner
 	Closing  context.Context         // no extend outlasts it
-	Spawn    func(f func())          // runs f on a goroutine that Close waits for
-	Enter    func() error            // keeps Close waiting until Leave; it fails if the client is closed
-	Leave    func()                  // ends what Enter began
+	Go       func(f func()) bool     // runs f on a goroutine that Close waits for; false if it is closed
 	Node     func(key string) string // returns the node of a key in a cluster; nil elsewhere
 	Quorum   bool                    // the servers are independent
 	Timeout  time.Duration           // of a request

@@ -111,11 +111,10 @@ func (r *recall) grantedAgain(owner string) (known bool) {
 // again sends the releases of these leases once more, together, in the background. Those that get no
 // answer are left to the clean-up.
 func (r *recall) again(leases []past) {
-	if len(leases) == 0 || r.Enter() != nil {
+	if len(leases) == 0 {
 		return
 	}
-	go func() {
-		defer r.Leave()
+	r.Go(func() {
 		calls := make([]conn.Call, len(leases))
 		for i, p := range leases {
 			calls[i] = r.releasing(p.lock, p.owner, "", p.token, p.unused, p.lost)
@@ -127,7 +126,7 @@ func (r *recall) again(leases []past) {
 				r.Cleanup.AddAnswered(0, calls[i], max(p.until.Sub(r.Now().Time()), r.LiveFor), func() { r.cleanedUp(p.owner) })
 			}
 		}
-	}()
+	})
 }
 
 // answered notes the result of a release, and reports whether to leave it to the clean-up, but only

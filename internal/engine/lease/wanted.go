@@ -38,11 +38,10 @@ func (l *Lease) Wanted() <-chan struct{} {
 // comes. It does so only if the lease is held and its wish has not come true.
 func (l *Lease) askWanted() {
 	k := l.keeper
-	if !l.lock.Kind.TellsHolders() || k.Enter() != nil {
+	if !l.lock.Kind.TellsHolders() {
 		return
 	}
-	go func() {
-		defer k.Leave()
+	k.Go(func() {
 		k.Listener.ConnectPlain(k.Closing) // which may take all of Timeout where nothing is heard
 		ctx, cancel := context.WithTimeout(k.Closing, k.Timeout)
 		defer cancel()
@@ -59,7 +58,7 @@ func (l *Lease) askWanted() {
 		if err == nil && script.Waited(answer.Reply) {
 			l.tellWanted()
 		}
-	}()
+	})
 }
 
 // wishing reports whether the lease wants to be told, and has not been. The caller holds l.mu.

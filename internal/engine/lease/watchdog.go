@@ -78,12 +78,11 @@ func (k *Keeper) Recheck(key string) {
 	switch {
 	case first && wait <= 0:
 		k.recheck()
-	case first && k.Enter() == nil: // not Spawn: a subscription may outlast all that Close waits for before it
-		go func() {
-			defer k.Leave()
+	case first:
+		k.Go(func() {
 			retry.Sleep(k.Closing, wait)
 			k.recheck()
-		}()
+		})
 	}
 }
 
@@ -138,7 +137,7 @@ func (k *Keeper) Awake() {
 // extendNext sends the extends that there is room for.
 func (k *Keeper) extendNext(n *lane) {
 	for batch, limit := k.take(n); len(batch) > 0; batch, limit = k.take(n) {
-		k.Spawn(func() { k.extendBatch(n, batch, limit) })
+		k.Go(func() { k.extendBatch(n, batch, limit) })
 	}
 }
 

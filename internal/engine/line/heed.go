@@ -28,7 +28,7 @@ func (ln *Line) heedLocked(p *poller, behindForeign bool) {
 		ctx, stop := context.WithCancel(ln.Closing)
 		p.heeding[a] = stop
 		ln.heeded++
-		ln.Spawn(func() {
+		ln.Go(func() {
 			defer func() {
 				ln.mu.Lock()
 				defer ln.mu.Unlock()

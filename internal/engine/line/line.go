@@ -44,10 +44,10 @@ type Needs struct {
 	LiveFor   time.Duration // how long a client is believed alive after each sign of life
 	Remembers time.Duration // how long a waiter that has left may still be called
 	Now       clock.Clock
-	Closing   context.Context // nothing is asked once it is done
-	Spawn     func(f func())  // runs f on a goroutine that Close waits for
-	Owner     func() string   // returns a new owner
-	Announce  func()          // tells Redis which process the client is
+	Closing   context.Context     // nothing is asked once it is done
+	Go        func(f func()) bool // runs f on a goroutine that Close waits for; false if it is closed
+	Owner     func() string       // returns a new owner
+	Announce  func()              // tells Redis which process the client is
 
 	Back    func(key string)                        // a server may have come back, for the name with this key
 	Refusal func(l *lock.Lock, reason string) error // error: a script refuses the acquisition for good

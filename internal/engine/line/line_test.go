@@ -44,7 +44,7 @@ func inLine(t *testing.T, test func(t *testing.T, ln *Line, s *answers.Server)) 
 			Asker: asker, Schedule: plan, Handoffs: new(handoff.Queue), Conn: s, Client: "x", Heartbeat: 5 * time.Second,
 			Undo:    &lock.Undo{Queue: sweeps, Nodes: 1, LiveFor: 15 * time.Second, Sharded: func() bool { return false }},
 			Notes:   notes.New(closing, s, "notes", time.Second, plan, clock.Now),
-			LiveFor: 15 * time.Second, Remembers: 15 * time.Second, Now: clock.Now, Closing: closing, Spawn: func(f func()) { goroutines.Go(f) },
+			LiveFor: 15 * time.Second, Remembers: 15 * time.Second, Now: clock.Now, Closing: closing, Go: func(f func()) bool { goroutines.Go(f); return true },
 			Owner:    func() string { return fmt.Sprintf("rl-x-%d", owners.Add(1)) },
 			Announce: func() {}, Back: func(string) {}, Refusal: func(_ *lock.Lock, reason string) error { return errors.New(reason) },
 		})

@@ -17,7 +17,7 @@ func (ln *Line) AskKeeper(l *lock.Lock, first bool, occupant string) {
 	if !first || !script.Kept(occupant) {
 		return
 	}
-	ln.Spawn(func() {
+	ln.Go(func() {
 		ctx, cancel := context.WithTimeout(ln.Closing, max(ln.Heartbeat, time.Second)) // it takes two round trips
 		defer cancel()
 		if l.Kind == script.RWMutex {

@@ -24,7 +24,7 @@ const maxPoll = 256
 
 // Due implements [schedule.Owner].
 func (p *poller) Due(clock.Reading) {
-	p.line.Spawn(func() { p.line.heartbeat(p) })
+	p.line.Go(func() { p.line.heartbeat(p) })
 }
 
 // heartbeat polls for all waiters of the poller that have a place.

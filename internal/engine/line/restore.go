@@ -32,7 +32,7 @@ func (ln *Line) restoreLocked(w *Waiter) {
 	w.sentAt, w.fence = ln.Now(), 0
 	ln.byOwner[w.owner] = w
 	owner, ticket, address, arrival := w.owner, w.ticket, w.address, w.arrival
-	ln.Spawn(func() {
+	ln.Go(func() {
 		// A waiter may give up during a request, which is then sent again all the same. So the release
 		// that Cancel sends may have come before it.
 		defer func() {
