@@ -11,22 +11,15 @@ import (
 )
 
 // Adopt takes up a lease that was detached.
-func (c *Acquirer) Adopt(ctx context.Context, l *lock.Lock, t lock.Text, w Wish) (got *lease.Lease, err error) {
+func (c *Acquirer) Adopt(ctx context.Context, l *lock.Lock, t lock.Text, w Wish) (*lease.Lease, error) {
 	a := c.attempt(ctx, l, w, false)
-	if err := c.Enter(); err != nil {
-		return nil, a.failed("adopt", err)
-	}
-	defer c.Leave()
-	if err := fault.WhyDone(ctx); err != nil {
-		return nil, a.failed("adopt", err)
-	}
-	defer func() { a.tellFailed(err) }()
-	a.tellAttempt()
-	c.Presence.Announce()
-	if l.Kind.Name == script.Election.Name {
-		c.Presence.AnnounceFirst(ctx)
-	}
-	return a.adopt(ctx, t)
+	return a.undertake("adopt", func() (*lease.Lease, error) {
+		c.Presence.Announce()
+		if l.Kind.Name == script.Election.Name {
+			c.Presence.AnnounceFirst(ctx)
+		}
+		return a.adopt(ctx, t)
+	})
 }
 
 // adopt makes the attempt the owner of a lease that was detached.

@@ -27,9 +27,9 @@ import (
 const maxPast = 16
 
 // acquireQuorum is Lock and TryLock over a quorum.
-func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Lease, err error) {
+func (a *attempt) acquireQuorum(ctx context.Context) (begun *lease.Lease, err error) {
 	c := a.by
-	if wait {
+	if a.patient {
 		bounded, cancel := a.bounded(ctx)
 		defer cancel()
 		ctx = bounded
@@ -60,12 +60,12 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Le
 		var lease *lease.Lease
 		t, lease, err = a.round(ctx, h)
 		over := a.left() == 0
-		if a.learn(h, &t, err); wait && a.answered && lease == nil {
+		if a.learn(h, &t, err); a.patient && a.answered && lease == nil {
 			a.tellWait()
 			a.tellReach(a.outage(h, err))
 		}
 		next, restore := ballot.Decide(&t, err, ballot.Situation{
-			Waits: wait, Ended: c.CheckOpen(ctx) != nil, Over: over,
+			Waits: a.patient, Ended: c.CheckOpen(ctx) != nil, Over: over,
 			First: n == 0, Answered: a.answered, InLine: h.ticket != "", Full: h.full(&t, err),
 		})
 		if restore {
@@ -81,7 +81,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Le
 				return nil, err
 			}
 		case ballot.TryLater:
-			h.countTies(&t, wait)
+			h.countTies(&t, a.patient)
 			ballot.Rest(ctx, c.Closing, h.try, c.Quorum.Majority(), min(a.patienceAfter(&t, h.ties), a.left()))
 		}
 	}

@@ -25,25 +25,18 @@ type Robbery struct {
 // the one holder from which it may be taken; "" for any.
 func (c *Acquirer) Seize(
 	ctx context.Context, l *lock.Lock, w Wish, of string, look func(ctx context.Context) (Robbery, error),
-) (got *lease.Lease, err error) {
+) (*lease.Lease, error) {
 	a := c.attempt(ctx, l, w, false)
-	if err := c.Enter(); err != nil {
-		return nil, a.failed("take by force", err)
-	}
-	defer c.Leave()
-	if err := fault.WhyDone(ctx); err != nil {
-		return nil, a.failed("take by force", err)
-	}
-	defer func() { a.tellFailed(err) }()
-	a.tellAttempt()
-	for range robberies {
-		got, err = a.rob(of, look)
-		if !errors.Is(err, fault.ErrTaken) {
-			break
+	return a.undertake("take by force", func() (got *lease.Lease, err error) {
+		for range robberies {
+			got, err = a.rob(of, look)
+			if !errors.Is(err, fault.ErrTaken) {
+				break
+			}
+			a.owner = c.Owner()
 		}
-		a.owner = c.Owner()
-	}
-	return got, a.tooLate(err)
+		return got, a.tooLate(err)
+	})
 }
 
 // rob takes the lock from the holder of this moment, if there is one. The error matches

@@ -14,9 +14,9 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-func (a *attempt) run(ctx context.Context, wait bool) (*lease.Lease, error) {
+func (a *attempt) run(ctx context.Context) (*lease.Lease, error) {
 	if a.by.Quorum != nil {
-		return a.acquireQuorum(ctx, wait)
+		return a.acquireQuorum(ctx)
 	}
 	if err := a.tooDeep(); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*lease.Lease, error) {
 		}
 		a.wishToKeep()
 	}
-	if !wait {
+	if !a.patient {
 		lease, err := a.try(ctx)
 		if errors.Is(err, fault.ErrTaken) && a.askable() {
 			lease, err = a.tryKept(ctx, err)

@@ -43,7 +43,7 @@ func (a *attempt) lockInGroup(ctx context.Context) (*lease.Lease, error) {
 	g, w := a.by.Handoffs.Join(a.Turns, a.Terms)
 	switch {
 	case g == nil: // the lease of the others would have other terms
-		return a.run(ctx, true)
+		return a.run(ctx)
 	case w == nil:
 		return a.useTurn(ctx, g, handoff.Turn{Way: handoff.Begin})
 	}
@@ -55,7 +55,7 @@ func (a *attempt) lockInGroup(ctx context.Context) (*lease.Lease, error) {
 	case err != nil:
 		return nil, err
 	case turn.Way == handoff.Alone:
-		return a.run(ctx, true)
+		return a.run(ctx)
 	}
 	return a.useTurn(ctx, g, turn)
 }
@@ -146,7 +146,7 @@ func (a *attempt) acquireForGroup(
 			a.Lock = a.With(strconv.Itoa(1 + others))
 		}
 	}
-	return a.run(ctx, true)
+	return a.run(ctx)
 }
 
 // goOn lets the turn go on after an acquisition that ended with this lease or error.
