@@ -74,7 +74,8 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 		l.mu.Unlock()
 	}
 	ended = true
-	if err := l.finishExtend(answer.Reply, answer.Sent, ttl, left, err); err != nil {
+	n, err := l.settleExtend(answer.Reply, answer.Sent, ttl, left, err)
+	if n.tell(); err != nil {
 		return err
 	}
 	return l.Err() // the machine may have been suspended after Redis answered
@@ -175,15 +176,8 @@ func (l *Lease) beginExtend(ctx context.Context, since clock.Reading) (left time
 	}
 }
 
-// finishExtend ends an extend that was sent at sent and asked for ttl, and returns its error. reply
-// is what Redis said, if err is nil.
-func (l *Lease) finishExtend(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) error {
-	n, err := l.settleExtend(reply, sent, ttl, left, err)
-	n.tell()
-	return err
-}
-
-// settleExtend is finishExtend without the hook: the caller tells the hook the news it returns.
+// settleExtend ends an extend that was sent at sent and asked for ttl. reply is what Redis said, if
+// err is nil. It returns the error of the extend, and the news that the caller tells the hook.
 func (l *Lease) settleExtend(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) (news, error) {
 	l.mu.Lock()
 	lead := l.leading()
@@ -195,8 +189,7 @@ func (l *Lease) settleExtend(reply conn.Reply, sent clock.Reading, ttl, left tim
 	if l.err != nil {
 		err = l.err
 	}
-	own, others := lead.unlockUntold(events)
-	return news{lead, own, others}, err
+	return lead.unlockUntold(events), err
 }
 
 // outcome applies the result of an extend to a lease that is held and leads, and to those that
