@@ -335,18 +335,12 @@ func (l *Lease) reschedule(now clock.Reading) {
 		at, slack = l.extendAt(now), l.slack()
 	}
 	if l.forced && l.leads() && l.lock.MaxHold > 0 { // then leftAt finds it lost
-		at = earlier(at, now.Time().Add(l.lock.MaxHold-now.Since(l.acquired)))
+		if end := now.Time().Add(l.lock.MaxHold - now.Since(l.acquired)); end.Before(at) {
+			at = end
+		}
 	}
 	l.scheduled = true
 	l.keeper.Schedule.Set(&l.entry, at, slack)
-}
-
-// earlier returns the earlier of two times.
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // extendAt returns when the watchdog should extend the lease, as things stand now. The caller holds

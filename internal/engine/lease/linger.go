@@ -134,14 +134,7 @@ func (k *Keeper) fitsLocked(l *Lease) bool {
 		k.Closing.Err() == nil && l.hearing == k.Listener.Plain().Session()
 }
 
-// unshelve takes a lease off the shelf.
-func (k *Keeper) unshelve(l *Lease) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.unshelveLocked(l)
-}
-
-// unshelveLocked is unshelve. The caller holds k.mu.
+// unshelveLocked takes a lease off the shelf. The caller holds k.mu.
 func (k *Keeper) unshelveLocked(l *Lease) {
 	if k.shelf.byOwner[l.owner] == l {
 		delete(k.shelf.byLock, shelfKeyOf(l.lock))
@@ -198,7 +191,9 @@ func (k *Keeper) unshelveFor(on *lock.Lock) *Lease {
 
 // giveBack releases a lease that is kept, in the background.
 func (l *Lease) giveBack() {
-	l.keeper.unshelve(l)
+	l.keeper.mu.Lock()
+	l.keeper.unshelveLocked(l)
+	l.keeper.mu.Unlock()
 	l.mu.Lock()
 	if l.state != kept {
 		l.mu.Unlock()
