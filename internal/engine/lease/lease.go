@@ -57,7 +57,7 @@ type Lease struct {
 	waits       bool           // for its turn to be extended by the watchdog
 	settled     *settling      // the end of that; nil if no code waits for it
 	err         error          // why it is not held any more
-	wish        *wish          // to be told of a waiter; nil if the program has not asked
+	wish        chan struct{}  // closed when a waiter wants the lock; nil if the program has not asked
 	group       *handoff.Group // whose turn it has, and in which it can be passed on; nil if none
 	counted     bool           // its visit has counted its end; guarded by the keeper's mu
 	named       bool           // the keeper has counted it under its name; guarded by the keeper's mu
@@ -82,12 +82,6 @@ const (
 type settling struct {
 	over chan struct{} // closed then
 	err  error         // of a release
-}
-
-// wish is the wish of a lease to be told of a waiter.
-type wish struct {
-	told   chan struct{}
-	closed bool // told is closed
 }
 
 // work is a lease as the context of what is done under it. Its Value knows two keys: the lease's own

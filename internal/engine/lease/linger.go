@@ -43,16 +43,10 @@ func (l *Lease) keep(was state, now clock.Reading) bool {
 	}
 	l.mu.Lock()
 	l.keptSince = now.Time()
-	tooOld := l.long() || l.keptFor() <= 0
-	switch {
-	case l.tokens == 0:
+	if l.tokens == 0 {
 		k.spent(l)
-		fallthrough
-	case was != held, tooOld, l.resent:
-		l.mu.Unlock()
-		return false
 	}
-	if !k.mayShelve(l) {
+	if l.tokens == 0 || was != held || l.resent || l.long() || l.keptFor() <= 0 || !k.mayShelve(l) {
 		l.mu.Unlock()
 		return false
 	}

@@ -92,9 +92,12 @@ func tellOutlived(leases []*Lease) {
 }
 
 // isDone reports whether a context is done.
-func isDone(ctx context.Context) bool {
+func isDone(ctx context.Context) bool { return isClosed(ctx.Done()) }
+
+// isClosed reports whether a channel, to which no code sends, is closed.
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-ctx.Done():
+	case <-c:
 		return true
 	default:
 		return false

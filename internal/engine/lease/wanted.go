@@ -19,9 +19,9 @@ func (l *Lease) Wanted() <-chan struct{} {
 	l = l.leading() // all leases that share its entry have one wish
 	first := l.wish == nil
 	if first {
-		l.wish = &wish{told: make(chan struct{})}
+		l.wish = make(chan struct{})
 	}
-	told, group := l.wish.told, l.group
+	told, group := l.wish, l.group
 	l.mu.Unlock()
 	if !first {
 		return told
@@ -62,15 +62,14 @@ func (l *Lease) askWanted() {
 }
 
 // wishing reports whether the lease wants to be told, and has not been. The caller holds l.mu.
-func (l *Lease) wishing() bool { return l.wish != nil && !l.wish.closed }
+func (l *Lease) wishing() bool { return l.wish != nil && !isClosed(l.wish) }
 
 // tellWanted tells the holder that a waiter wants the lock, if the holder has asked.
 func (l *Lease) tellWanted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.wishing() {
-		l.wish.closed = true
-		close(l.wish.told)
+		close(l.wish)
 	}
 }
 
