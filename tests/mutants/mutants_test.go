@@ -1389,7 +1389,7 @@ var mutants = []mutant{
 	breaks("waiter that is called, is not there, and stays in line", "internal/engine/hear.go",
 		"if !e.tries.Wake(m.Owner) {", "if !e.tries.Wake(m.Owner) && false {", "TestQuorumTicketThatComesLate"),
 	breaks("waiter that gives up while a request for its place has no answer, and is looked for once", "internal/engine/line/waiters.go",
-		"answered = w.present && w.inLineLocked() && !w.resent", "answered = true", "TestTicketOfAWaiterThatGaveUp"),
+		"answered := w.present && w.inLineLocked() && !w.resent", "answered := true", "TestTicketOfAWaiterThatGaveUp"),
 	breaks("ticket of a waiter that gave up in an outage, and that is forgotten", "internal/engine/lock/undo.go",
 		"max(u.until(l), LineTTL)", "u.until(l)", "TestTicketOfAWaiterThatGaveUp"),
 	breaks("no look at what a resent request may still bring after the release", "internal/engine/lease/release.go",

@@ -21,11 +21,13 @@ func (ln *Line) Granted(owner string, token int64, detail string) bool {
 // It is tempting to give back every grant without a waiter. But a poll, or the acquire itself, may
 // have brought this grant first, and then its lease is in use.
 func (ln *Line) LeaveAgain(owner string, ago time.Duration) bool {
-	gone := ln.wasCanceled(owner)
-	if gone.lock != nil && ln.Now().Time().Sub(gone.at) >= ago {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	gone, known := ln.canceled[owner]
+	if known && ln.Now().Time().Sub(gone.at) >= ago {
 		ln.Undo.Abandon(gone.lock, owner, gone.ticket)
 	}
-	return gone.lock != nil
+	return known
 }
 
 // deliver hands a grant to its waiter. It reports whether there is one.

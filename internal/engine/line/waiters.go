@@ -215,25 +215,18 @@ func (p *poller) noteLocked(outage error) {
 // it at that moment, the release that takes it out gives the grant back; Granted gives back a grant
 // that is told later. It returns the place that the waiter had.
 func (ln *Line) Cancel(w *Waiter) (arrival int64) {
-	owner, ticket, arrival, answered := ln.markCanceled(w)
-	if answered {
-		ln.Undo.LeaveLine(w.lock, owner, ticket)
-	} else {
-		ln.Undo.Abandon(w.lock, owner, ticket)
-	}
-	return arrival
-}
-
-// markCanceled removes a waiter and remembers it. It returns the waiter's owner, ticket and place, and
-// whether Redis has answered all requests for that place.
-func (ln *Line) markCanceled(w *Waiter) (owner, ticket string, arrival int64, answered bool) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	answered = w.present && w.inLineLocked() && !w.resent
+	answered := w.present && w.inLineLocked() && !w.resent // all requests for its place
 	ln.removeLocked(w)
 	w.gaveUp = true
 	ln.rememberLocked(w.lock, w.owner, w.ticket)
-	return w.owner, w.ticket, w.arrival, answered
+	if answered {
+		ln.Undo.LeaveLine(w.lock, w.owner, w.ticket)
+	} else {
+		ln.Undo.Abandon(w.lock, w.owner, w.ticket)
+	}
+	return w.arrival
 }
 
 // Remember remembers for a while a waiter over a quorum that has left, or has the latch, and whose
@@ -277,12 +270,4 @@ func (ln *Line) forgetLocked(now time.Time) {
 		return
 	}
 	ln.Schedule.Advance(&ln.forget, ln.canceled[ln.order[0]].at.Add(ln.Remembers))
-}
-
-// wasCanceled returns the waiter of this owner that gave up lately. Its lock is nil if there is
-// none.
-func (ln *Line) wasCanceled(owner string) canceled {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	return ln.canceled[owner]
 }
