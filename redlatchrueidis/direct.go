@@ -114,8 +114,11 @@ func (d *direct) end(r *request) (done bool) {
 // look ends the requests whose contexts are done. It is called again as long as there are requests.
 func (d *direct) look() {
 	for _, r := range d.copies() {
-		if r.ctx.Err() != nil { // which may call code of the program, so no lock is held
-			d.finish(r.number)
+		if r.ctx.Err() == nil { // which may call code of the program, so no lock is held
+			continue
+		}
+		if socket := d.markDone(r.number); socket != nil {
+			hangUp(*socket) // which may take a while
 		}
 	}
 	d.mu.Lock()
@@ -136,16 +139,8 @@ func (d *direct) copies() (all []request) {
 	return all
 }
 
-// finish ends the request with this number, unless it has ended by now. It ends a request in a lane
-// by closing the connection that the lane has now.
-func (d *direct) finish(number uint64) {
-	if socket := d.markDone(number); socket != nil {
-		hangUp(*socket) // which may take a while, so no lock is held
-	}
-}
-
 // markDone marks the request with this number as done, unless it has ended by now. It returns the
-// connection of a request in a lane.
+// connection that ends a request in a lane when it is closed.
 func (d *direct) markDone(number uint64) (socket *net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -47,9 +47,7 @@ func (n *node) steady() bool { return n != nil && n.steadyAt.Load() == n.trouble
 
 // trouble notes that a connection ended, or that a request got no answer.
 func (n *node) trouble() {
-	if n != nil {
-		n.troubles.Add(1)
-	}
+	n.troubles.Add(1)
 }
 
 // mark returns what to pass to proved for a request that begins now.
@@ -70,7 +68,7 @@ func (n *node) proved(mark uint64) {
 
 // claim reports whether the next request should prove the node's client. The caller calls prove.
 func (n *node) claim() bool {
-	if n == nil || n.addr == "" || n.steady() {
+	if n.addr == "" || n.steady() {
 		return false
 	}
 	if left := n.leftAt.Load(); left != 0 && elapsed()-time.Duration(left) < leftFor {

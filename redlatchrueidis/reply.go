@@ -60,7 +60,7 @@ func message(ctx context.Context, r rueidis.RedisResult) (rueidis.RedisMessage, 
 }
 
 // failure returns the error to report for one of rueidis: the server's own as a [conn.ReplyError],
-// and ctx's only if ctx is done.
+// and ctx's only if ctx is done. For nil it returns nil, unless ctx is done.
 func failure(ctx context.Context, err error) error {
 	var sent *rueidis.RedisError
 	if errors.As(err, &sent) {

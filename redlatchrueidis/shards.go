@@ -80,11 +80,7 @@ func (c *Conn) dialLine(addr string, t *trunk.Trunk) (trunk.Line, error) {
 	default:
 	}
 	go func() { // ends with the connection
-		if err := <-lost; err != nil {
-			t.Lost(failure(context.Background(), err))
-		} else {
-			t.Lost(nil)
-		}
+		t.Lost(failure(context.Background(), <-lost))
 	}()
 	return line{dedicated}, nil
 }
@@ -100,10 +96,7 @@ func (l line) Unsubscribe(channel string) error {
 }
 
 func (l line) do(command rueidis.Completed) error {
-	if err := l.dedicated.Do(context.Background(), command).Error(); err != nil {
-		return failure(context.Background(), err)
-	}
-	return nil
+	return failure(context.Background(), l.dedicated.Do(context.Background(), command).Error())
 }
 
 // Close implements [trunk.Line]. The release that Dedicate returns would unsubscribe first, and

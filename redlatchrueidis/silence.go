@@ -125,33 +125,23 @@ func (s *silence) close() {
 	}
 }
 
-// cut closes the connections that meant selects, at addresses where may allows it.
+// cut closes the connections that meant selects, at addresses where none was cut for a pause.
 func (s *silence) cut(meant func(h *heard, now time.Duration) bool) {
-	for _, h := range s.which(meant) {
-		h.cut()
-	}
-}
-
-func (s *silence) which(meant func(h *heard, now time.Duration) bool) []*heard {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	now := elapsed()
 	var all []*heard
+	s.mu.Lock()
 	for h := range s.open {
-		if meant(h, now) && s.may(h.addr, now) {
+		if last, ok := s.dropped[h.addr]; meant(h, now) && (!ok || now-last >= s.pause) {
 			all = append(all, h)
 		}
 	}
 	for _, h := range all {
 		s.dropped[h.addr] = now
 	}
-	return all
-}
-
-// may reports whether connections to addr may be dropped again. The caller holds s.mu.
-func (s *silence) may(addr string, now time.Duration) bool {
-	last, ok := s.dropped[addr]
-	return !ok || now-last >= s.pause
+	s.mu.Unlock()
+	for _, h := range all {
+		h.cut()
+	}
 }
 
 // heard is a connection that knows how long it has been silent.
