@@ -67,8 +67,8 @@ func (a *attempt) awaitTurn(
 ) (handoff.Turn, error) {
 	c, waiting := a.by, true
 	defer func() {
-		if waiting { // also when the hook panicked
-			a.by.leaveGroup(a.Lock, g, w)
+		if waiting && !c.Handoffs.Withdraw(g, w) { // also when the hook panicked
+			c.passOn(a.Lock, g, <-w.Turn()) // which was given to it at this moment
 		}
 	}()
 	a.tellWait()
@@ -87,7 +87,7 @@ func (a *attempt) awaitTurn(
 			if c.CheckOpen(ctx) == nil {
 				return turn, nil
 			}
-			a.by.passOn(a.Lock, g, turn) // it gives up all the same
+			c.passOn(a.Lock, g, turn) // it gives up all the same
 		case <-ctx.Done():
 		case <-c.Closing.Done():
 		}
@@ -123,7 +123,8 @@ func (a *attempt) useTurn(ctx context.Context, g *handoff.Group, turn handoff.Tu
 }
 
 // takeOver returns the lease that this turn is for: the one that was passed on, or a new one if
-// there is none or it has run out.
+// there is none or it has run out. A new one takes tokens for the goroutines that still wait. The
+// goroutine that began the group takes none for others: it has just found none there.
 func (a *attempt) takeOver(ctx context.Context, g *handoff.Group, turn handoff.Turn) (*lease.Lease, error) {
 	if turn.Way == handoff.Take {
 		lease, err := a.begin(ctx, *turn.Baton)
@@ -132,14 +133,6 @@ func (a *attempt) takeOver(ctx context.Context, g *handoff.Group, turn handoff.T
 		}
 		a.owner = a.by.Owner()
 	}
-	return a.acquireForGroup(ctx, g, turn)
-}
-
-// acquireForGroup acquires the lock from Redis, with tokens for the goroutines that still wait. The
-// goroutine that began the group takes none for others: it has just found none there.
-func (a *attempt) acquireForGroup(
-	ctx context.Context, g *handoff.Group, turn handoff.Turn,
-) (*lease.Lease, error) {
 	a.group, a.arrival = g, turn.Arrival
 	if turn.Way != handoff.Begin {
 		if others := a.by.Handoffs.Others(g); others > 0 {
@@ -187,14 +180,6 @@ func wayOn(err error, done bool) onward {
 // reason.
 func cutShort(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, fault.ErrUnreachable)
-}
-
-// leaveGroup takes a waiter out of its group. If it was given a turn at this moment, the turn goes
-// on.
-func (c *Acquirer) leaveGroup(l *lock.Lock, g *handoff.Group, w *handoff.Waiter) {
-	if !c.Handoffs.Withdraw(g, w) {
-		c.passOn(l, g, <-w.Turn())
-	}
 }
 
 // passOn lets a turn go on that was given to a goroutine which does not want it any more.

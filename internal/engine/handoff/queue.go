@@ -8,7 +8,7 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
-// maxRun is how many goroutines in a row have a mutex before it goes back to Redis. acquireForGroup in
+// maxRun is how many goroutines in a row have a mutex before it goes back to Redis. takeOver in
 // acquire/turns.go takes tokens for so many, and lease/pass.go passes the mutex on, or stops earlier.
 const maxRun = 128
 

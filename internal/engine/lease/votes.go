@@ -58,15 +58,6 @@ func (l *Lease) LackVotes() {
 	l.reschedule(now)
 }
 
-// missedBy notes that a node did not say that the owner was inside when asked to release the owner.
-func (l *Lease) missedBy(node int, votes *ballot.Round) {
-	if votes.Miss(node) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.undoAtLocked(node)
-	}
-}
-
 // heedRelease returns the function that hears each node's answer to a release over a quorum. If a
 // node gives no answer, it leaves the release there to the clean-up, for as long as the lease may
 // last. It notes which nodes did not find the owner.
@@ -82,8 +73,8 @@ func (l *Lease) heedRelease(call conn.Call) func(node int, said conn.Result) {
 		if said.Err != nil {
 			k.Cleanup.Add(node, call, 0, keep)
 		}
-		if votes != nil && (said.Err != nil || !script.Inside(said.Reply)) {
-			l.missedBy(node, votes)
+		if missed := said.Err != nil || !script.Inside(said.Reply); votes != nil && missed && votes.Miss(node) {
+			l.HearLate(node, missed)
 		}
 	}
 }
