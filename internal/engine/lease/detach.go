@@ -198,7 +198,7 @@ func (l *Lease) detaching(to heir) lock.Event {
 	l.cancel(l.err)
 	l.detachLocked()
 	now := l.keeper.Now()
-	remaining := l.validity() - now.Since(l.sentAt)
+	remaining := l.timeLeft(now)
 	l.keeper.Bequeath(now.Time().Add(remaining))
 	return lock.Event{What: lock.Detached, HeldFor: now.Since(l.acquired), Remaining: remaining}
 }

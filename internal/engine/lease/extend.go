@@ -225,7 +225,7 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 		if l.wishing() {
 			l.askWanted()
 		}
-		return []lock.Event{{What: lock.Extended, Before: left, Remaining: l.validity() - now.Since(l.sentAt)}}, nil
+		return []lock.Event{{What: lock.Extended, Before: left, Remaining: l.timeLeft(now)}}, nil
 	case err == nil || retry.WrongType(err):
 		return []lock.Event{l.losing(l.whyGone(script.ParseGone(reply)))}, l.err
 	}
@@ -249,7 +249,7 @@ func mayBeDone(err error) bool { return !retry.RefusesWrites(err) }
 // doubting puts a lease into jeopardy, since an extend failed with err, and returns the events to tell.
 // The caller holds l.mu.
 func (l *Lease) doubting(now clock.Reading, err error) []lock.Event {
-	failed := lock.Event{What: lock.ExtendFailed, Remaining: l.validity() - now.Since(l.sentAt), Err: err}
+	failed := lock.Event{What: lock.ExtendFailed, Remaining: l.timeLeft(now), Err: err}
 	events := []lock.Event{failed}
 	if l.state == held {
 		failed.What = lock.Jeopardy

@@ -24,7 +24,7 @@ func (l *Lease) whyGone(gone script.Gone) lock.Loss {
 	switch {
 	case note != "", l.forced:
 		return lock.Loss{Reason: lock.ReasonForced, Note: note}
-	case (gone.Fenced || !gone.Known) && !l.accompanied() && l.validity() <= l.keeper.Now().Since(l.sentAt):
+	case (gone.Fenced || !gone.Known) && !l.accompanied() && l.overAt(l.keeper.Now()):
 		return lock.Loss{Reason: l.whyExpired()} // while the request was on its way to Redis
 	case !gone.Known, l.keeper.Now().Since(l.acquired) >= l.keeper.FenceTTL/2:
 		return lock.Loss{Reason: lock.ReasonGone} // its token may be forgotten by now

@@ -194,7 +194,7 @@ func (l *Lease) Err() error {
 func (l *Lease) SeemsHeld() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.state <= inJeopardy && l.validity() > l.keeper.Now().Since(l.sentAt)
+	return l.state <= inJeopardy && !l.overAt(l.keeper.Now())
 }
 
 // left is Remaining. If the deadline has passed, left marks the lease as lost, and events says so.
@@ -214,7 +214,7 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []lock.Eve
 		l.nest.tell(lead, lost)
 		return 0, nil
 	}
-	if left = l.validity() - now.Since(l.sentAt); left > 0 {
+	if left = l.timeLeft(now); left > 0 {
 		return left, nil
 	}
 	events = []lock.Event{l.losing(lock.Loss{Reason: l.whyExpired()})}
@@ -305,15 +305,18 @@ func (l *Lease) confirm(by *Lease, sent clock.Reading, ttl time.Duration) {
 	l.state, l.outlasts = held, false
 	if l != by {
 		ttl = min(ttl, l.lock.TTL)
-		if ttl-lock.Drift(ttl) <= l.validity()-sent.Since(l.sentAt) {
+		if ttl-lock.Drift(ttl) <= l.timeLeft(sent) {
 			return
 		}
 	}
 	l.sentAt, l.ttl = sent, ttl
 }
 
+// timeLeft returns how long it is to the deadline. The caller holds l.mu.
+func (l *Lease) timeLeft(now clock.Reading) time.Duration { return l.validity() - now.Since(l.sentAt) }
+
 // overAt reports whether the deadline has passed at the given time. The caller holds l.mu.
-func (l *Lease) overAt(now clock.Reading) bool { return l.validity() <= now.Since(l.sentAt) }
+func (l *Lease) overAt(now clock.Reading) bool { return l.timeLeft(now) <= 0 }
 
 // leftInRedis returns how long Redis keeps the lease, at least. The caller holds l.mu.
 func (l *Lease) leftInRedis() time.Duration { return l.ttl - l.keeper.Now().Since(l.sentAt) }

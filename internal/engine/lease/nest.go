@@ -173,10 +173,10 @@ func (l *Lease) extendOthers(by *Lease, sent clock.Reading, ttl, before time.Dur
 			continue
 		}
 		m.confirm(by, sent, ttl)
-		if m.validity()-now.Since(m.sentAt) < l.validity()-now.Since(l.sentAt) {
+		if m.timeLeft(now) < l.timeLeft(now) {
 			m.reschedule(now) // or none would look at it then
 		}
-		l.nest.tell(m, lock.Event{What: lock.Extended, Before: before, Remaining: m.validity() - now.Since(m.sentAt)})
+		l.nest.tell(m, lock.Event{What: lock.Extended, Before: before, Remaining: m.timeLeft(now)})
 	}
 }
 

@@ -50,7 +50,7 @@ func (k *Keeper) Reenter(
 	}
 	l.entry.Owner = (*renewal)(l)
 	n.leases = append(n.leases, l)
-	return l, l.validity() - now.Since(l.sentAt)
+	return l, l.timeLeft(now)
 }
 
 // alike reports whether leases on these locks are held, and end, in the same way.

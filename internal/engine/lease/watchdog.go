@@ -154,7 +154,7 @@ func (l *Lease) beginTurn(now clock.Reading) (left time.Duration, begun bool) {
 	l.mu.Lock()
 	defer l.unlock()
 	l.waits = false
-	left = l.validity() - now.Since(l.sentAt)
+	left = l.timeLeft(now)
 	if l.state > inJeopardy || left <= 0 {
 		return 0, false // the schedule tells of a lease that is lost by now
 	}
