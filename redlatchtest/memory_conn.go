@@ -42,15 +42,10 @@ var errEnded = errors.New("the connection is closed")
 func (c *memoryConn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	calls = slices.Clone(calls) // the request may outlast the call, and calls is the caller's
 	var results []conn.Result
-	err := c.ask(ctx, func(s *memory.Server) { results, _ = s.Eval(calls...) })
-	if err == nil {
-		return results
+	if err := c.ask(ctx, func(s *memory.Server) { results, _ = s.Eval(calls...) }); err != nil {
+		return slices.Repeat([]conn.Result{{Err: err}}, len(calls))
 	}
-	failed := make([]conn.Result, len(calls))
-	for i := range failed {
-		failed[i].Err = err
-	}
-	return failed
+	return results
 }
 
 // EvalReplicated implements [conn.Replicated], as if all replicas acknowledged at once.

@@ -22,6 +22,3 @@ func (s *Set) Add(text string) {
 
 // Has reports whether a text was added lately.
 func (s *Set) Has(text string) bool { return s.newer[text] || s.older[text] }
-
-// Len returns how many texts are remembered.
-func (s *Set) Len() int { return len(s.newer) + len(s.older) }

@@ -110,7 +110,7 @@ func (a *Asker) Ask(ctx context.Context, s Subject, op string, call conn.Call) (
 func (a *Asker) AskHearing(
 	ctx context.Context, s Subject, op string, call conn.Call, heard func(node int, said conn.Result),
 ) (Answer, error) {
-	if a.quorum == nil || heard == nil {
+	if a.quorum == nil {
 		return a.Ask(ctx, s, op, call)
 	}
 	return a.ask(ctx, s, hearing{a.quorum, heard}, a.now(), a.timeout, op, call)
