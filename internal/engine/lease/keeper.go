@@ -88,9 +88,7 @@ func (k *Keeper) add(l *Lease) (revoked bool) {
 // forget takes a lease that is not held any more off the schedule, and off the list of leases unless
 // another one has its owner by now. It reports whether no other shares its entry.
 func (k *Keeper) forget(l *Lease) (last bool) {
-	if l.scheduled { // not every entry of a reentrant mutex has
-		k.Schedule.Remove(&l.entry)
-	}
+	k.Schedule.Remove(&l.entry)
 	last = l.leave()
 	k.mu.Lock()
 	delete(k.callers, l.id)

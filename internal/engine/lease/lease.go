@@ -39,7 +39,6 @@ type Lease struct {
 	resent      bool           // see lock.Grant
 	untold      bool           // the hook has not been told of it
 	parting     int8           // how many calls are detaching it
-	scheduled   bool           // it has been on the schedule
 	unused      bool           // it is given back before the program had it; set before its release begins
 	forgotten   uint8          // no code has it any more: dropped, or toldDropped
 	outlived    uint8          // how many extends found its context done; 2 at most
@@ -336,7 +335,6 @@ func (l *Lease) reschedule(now clock.Reading) {
 			at = end
 		}
 	}
-	l.scheduled = true
 	l.keeper.Schedule.Set(&l.entry, at, slack)
 }
 

@@ -25,7 +25,6 @@ type nest struct {
 	lead   *Lease
 	leases []*Lease // in the order in which they began
 	told   []telling
-	room   [3]*Lease // the first storage of leases
 }
 
 // visit is what a client knows of an owner inside.
@@ -59,8 +58,7 @@ func (k *Keeper) settle(l *Lease) {
 	if v.lead == nil {
 		v.lead = l
 	}
-	l.nest = &nest{visit: v, lead: l}
-	l.nest.leases = append(l.nest.room[:0], l)
+	l.nest = &nest{visit: v, lead: l, leases: []*Lease{l}}
 }
 
 // leads reports whether the lease leads its nest, or has none. The caller holds l.mu.
