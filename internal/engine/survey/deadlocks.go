@@ -185,24 +185,24 @@ func cycles(waits []Blocked, locks map[string]Picture) [][]Blocked {
 			stuck = append(stuck, b)
 		}
 	}
-	return separate(entangled(stuck, locks), locks)
+	inside := make(map[string][]string) // the locks that an owner is inside of
+	for name, p := range locks {
+		for _, h := range p.Holders {
+			inside[h.Owner] = append(inside[h.Owner], name)
+		}
+	}
+	return separate(entangled(stuck, locks, inside), inside)
 }
 
 // entangled returns the waiters that keep each other waiting: the lock of each is shut by others of
 // them. It looks at a lock again only when one of its holders no longer waits.
-func entangled(stuck []Blocked, locks map[string]Picture) []Blocked {
+func entangled(stuck []Blocked, locks map[string]Picture, inside map[string][]string) []Blocked {
 	kept := make(map[string]int)      // owners of leases: how many waiters keep one
 	waiting := make(map[string][]int) // for a lock: which of stuck
 	for i, w := range stuck {
 		waiting[w.Lock] = append(waiting[w.Lock], i)
 		for _, h := range w.Holds {
 			kept[h.Owner]++
-		}
-	}
-	inside := make(map[string][]string) // the locks that an owner is inside of
-	for name, p := range locks {
-		for _, h := range p.Holders {
-			inside[h.Owner] = append(inside[h.Owner], name)
 		}
 	}
 	free := make([]bool, len(stuck))
@@ -284,13 +284,7 @@ func shutBy(p Picture, inside func(owner string) bool) bool {
 // of the graph from each waiter to the lock that it waits for, and from each lock to the waiters
 // that keep it. With an edge from each waiter to each that keeps it waiting, a thousand waiters for
 // one semaphore would be a million edges.
-func separate(stuck []Blocked, locks map[string]Picture) [][]Blocked {
-	inside := make(map[string][]string) // the locks that an owner is inside of
-	for name, p := range locks {
-		for _, h := range p.Holders {
-			inside[h.Owner] = append(inside[h.Owner], name)
-		}
-	}
+func separate(stuck []Blocked, inside map[string][]string) [][]Blocked {
 	keepers := make(map[string][]int) // of a lock: which of stuck
 	for i, w := range stuck {
 		for _, h := range w.Holds {
