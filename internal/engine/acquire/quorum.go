@@ -56,17 +56,17 @@ func (a *attempt) acquireQuorum(ctx context.Context) (begun *lease.Lease, err er
 		if err := a.enter(ctx, h); err != nil {
 			return nil, err
 		}
-		var t ballot.Tally
+		var t *ballot.Tally
 		var lease *lease.Lease
 		t, lease, err = a.round(ctx, h)
 		over := a.left() == 0
-		if a.learn(h, &t, err); a.patient && a.answered && lease == nil {
+		if a.learn(h, t, err); a.patient && a.answered && lease == nil {
 			a.tellWait()
 			a.tellReach(a.outage(h, err))
 		}
-		next, restore := ballot.Decide(&t, err, ballot.Situation{
+		next, restore := ballot.Decide(t, err, ballot.Situation{
 			Waits: a.patient, Ended: c.CheckOpen(ctx) != nil, Over: over,
-			First: n == 0, Answered: a.answered, InLine: h.ticket != "", Full: h.full(&t, err),
+			First: n == 0, Answered: a.answered, InLine: h.ticket != "", Full: h.full(t, err),
 		})
 		if restore {
 			a.restore(ctx)
@@ -81,8 +81,8 @@ func (a *attempt) acquireQuorum(ctx context.Context) (begun *lease.Lease, err er
 				return nil, err
 			}
 		case ballot.TryLater:
-			h.countTies(&t, a.patient)
-			ballot.Rest(ctx, c.Closing, h.try, c.Quorum.Majority(), min(a.patienceAfter(&t, h.ties), a.left()))
+			h.countTies(t, a.patient)
+			ballot.Rest(ctx, c.Closing, h.try, c.Quorum.Majority(), min(a.patienceAfter(t, h.ties), a.left()))
 		}
 	}
 }
@@ -200,28 +200,27 @@ func (a *attempt) cutShort(ctx context.Context, h *quorumWaiter) error {
 
 // round asks all nodes, and begins a lease if a majority lets the owner in. It returns the votes
 // that decided that. The answers that come later are left to the background.
-func (a *attempt) round(ctx context.Context, h *quorumWaiter) (ballot.Tally, *lease.Lease, error) {
-	votes, settle := a.vote(ctx, h)
-	t := votes.Clone() // votes goes on counting, and belongs to the background from here on
+func (a *attempt) round(ctx context.Context, h *quorumWaiter) (*ballot.Tally, *lease.Lease, error) {
+	t, votes, settle := a.vote(ctx, h)
 	owner, sent := a.owner, votes.Sent
 	var begun *lease.Lease
 	var err error
 	if t.Won() {
-		begun, err = a.begin(ctx, a.won(&t, sent))
+		begun, err = a.begin(ctx, a.won(t, sent))
 	} else {
-		h.suspect(&t)
-		err = a.lost(&t)
+		h.suspect(t)
+		err = a.lost(t)
 	}
 	if t.Slots && !a.patient {
 		h.rounds = append(h.rounds, votes)
 	}
 	c, l := a.by, a.Lock
 	if begun == nil {
-		c.leave(l, owner, &t)
-		votes.LeaveTo(nil, func() { settle(); c.hearOut(l, votes, &t, owner, nil) })
+		c.leave(l, owner, t)
+		votes.LeaveTo(t, nil, func() { settle(); c.hearOut(l, votes, t, owner, nil) })
 	} else {
 		begun.AwaitVotes(votes)
-		votes.LeaveTo(begun.HearLate, func() { settle(); c.hearOut(l, votes, &t, owner, begun) })
+		votes.LeaveTo(t, begun.HearLate, func() { settle(); c.hearOut(l, votes, t, owner, begun) })
 	}
 	return t, begun, err
 }
@@ -308,21 +307,21 @@ func (a *attempt) withdraw(h *quorumWaiter, hasLatch bool) {
 	})
 }
 
-// vote asks all nodes, and returns when the outcome is clear. The caller calls settle when all
-// answers have come.
-func (a *attempt) vote(ctx context.Context, h *quorumWaiter) (t *ballot.Round, settle func()) {
+// vote asks all nodes, and returns when the outcome is clear: the tally by then, and the votes, which
+// go on coming. The caller calls settle when all have come.
+func (a *attempt) vote(ctx context.Context, h *quorumWaiter) (t *ballot.Tally, votes *ballot.Round, settle func()) {
 	c := a.by
 	defer func() { c.Contest.Leave(t != nil && t.Clear()) }()
 	c.Presence.Announce()
-	asked := func(*ballot.Round) func() { return func() {} }
+	asked := func(*ballot.Tally, *ballot.Round) func() { return func() {} }
 	if h.ticket != "" {
 		asked = h.places.Asking()
 	}
-	t = c.Contest.Ask(ctx, a.Kind, a.Keys, script.Ballot{
+	t, votes = c.Contest.Ask(ctx, a.Kind, a.Keys, script.Ballot{
 		Owner: a.owner, TTL: a.TTL, Param: a.Param, Bound: a.TTL + a.Extra, FenceTTL: c.FenceTTL,
 		Ticket: h.ticket, Address: c.Listener.Plain().Address(), LiveFor: c.LiveFor, Waited: c.Now().Since(a.start),
 	}, a.past, a.left())
-	return t, asked(t)
+	return t, votes, asked(t, votes)
 }
 
 // won returns the grant of a round in which a majority let the owner in.

@@ -38,30 +38,30 @@ func New(q *quorum.Conn, timeout time.Duration, now clock.Clock) *Contest {
 	return &Contest{batch.NewRoom(MaxUnderWay), q, timeout, now}
 }
 
-// Ask asks all nodes to let an owner in, and returns when the outcome is clear. If a majority did
-// and gave different tokens, it also writes the token back to a majority. past has the attempt's
-// owners of earlier rounds. Ask sends nothing more once patience has passed, and returns a third of
-// the timeout later at most.
+// Ask asks all nodes to let an owner in, and returns when the outcome is clear: the votes by then,
+// and the round, which goes on counting. If a majority did and gave different tokens, it also writes
+// the token back to a majority. past has the attempt's owners of earlier rounds. Ask sends nothing
+// more once patience has passed, and returns a third of the timeout later at most.
 func (c *Contest) Ask(
 	ctx context.Context, k *script.Kind, set keys.Set, request script.Ballot, past []string, patience time.Duration,
-) *Round {
+) (*Tally, *Round) {
 	param, begun := request.Param, c.now()
-	t := c.count(ctx, k, set, request, past)
+	t, votes := c.count(ctx, k, set, request, past)
 	for range maxRounds {
 		least, more := t.NextSlot()
 		if t.Won() || !more || ctx.Err() != nil || c.now().Since(begun) >= patience {
 			break
 		}
 		request.Param, request.Again = script.From(param, least), true
-		replaced := t.unheard()
-		t = c.count(ctx, k, set, request, past)
-		t.replaced = replaced
+		replaced := votes.unheard(t)
+		t, votes = c.count(ctx, k, set, request, past)
+		votes.replaced = replaced
 	}
 	if _, agreed := t.Common(); t.Won() && !agreed {
 		call := k.Raise(set, request.Owner, request.TTL, t.Token(), t.Inside()[0].Detail, request.FenceTTL)
 		t.Undone = c.raise(ctx, call, patience+c.timeout/3-c.now().Since(begun))
 	}
-	return t
+	return t, votes
 }
 
 // raise writes a token back to a majority within that time. It returns why no majority knows it; nil
@@ -82,26 +82,25 @@ func (c *Contest) raise(ctx context.Context, call conn.Call, within time.Duratio
 var errSlow = errors.New("no answer in time from a majority of the nodes")
 
 // count sends one round of requests and counts until the outcome is clear.
-func (c *Contest) count(ctx context.Context, k *script.Kind, set keys.Set, request script.Ballot, past []string) *Round {
-	t := newRound(c.conn, k.Name == script.SlotPool.Name, past)
+func (c *Contest) count(
+	ctx context.Context, k *script.Kind, set keys.Set, request script.Ballot, past []string,
+) (*Tally, *Round) {
+	votes := newRound(c.conn, k.Name == script.SlotPool.Name, past)
 	// Before the requests. Counted from the last reply, the deadline would be late by the round
 	// trip of the first.
-	t.Sent = c.now()
-	c.conn.Send(ctx, t.hear, k.Vote(set, request))
+	votes.Sent = c.now()
+	c.conn.Send(ctx, votes.hear, k.Vote(set, request))
 	patience := min(c.timeout, request.TTL) / 3
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
-	case <-t.clear:
-		if t.mayBeHeld() {
-			t.dwell(ctx, max(minDwell, c.now().Since(t.Sent)))
+	case <-votes.clear:
+		if votes.mayBeHeld() {
+			votes.dwell(ctx, max(minDwell, c.now().Since(votes.Sent)))
 		}
-		t.stop()
 	case <-late.C:
-		t.stop()
-		t.silence(patience)
+		return votes.soFar().silence(patience), votes
 	case <-ctx.Done():
-		t.stop()
 	}
-	return t
+	return votes.soFar(), votes
 }

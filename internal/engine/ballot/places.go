@@ -27,7 +27,7 @@ func NewPlaces(nodes int) *Places { return &Places{nodes: make([]place, nodes)} 
 // Asking notes that a round with the ticket is about to be sent. The caller calls asked when its outcome
 // is clear, before the round is left to the background, and settle when all answers have come, or their
 // time has passed.
-func (p *Places) Asking() (asked func(*Round) (settle func())) {
+func (p *Places) Asking() (asked func(*Tally, *Round) (settle func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++
@@ -37,8 +37,8 @@ func (p *Places) Asking() (asked func(*Round) (settle func())) {
 	return p.asked
 }
 
-// asked notes what the nodes said in the round that was sent last.
-func (p *Places) asked(t *Round) (settle func()) {
+// asked notes what the nodes have said in the round that was sent last, by its tally so far.
+func (p *Places) asked(t *Tally, votes *Round) (settle func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open++
@@ -46,7 +46,7 @@ func (p *Places) asked(t *Round) (settle func()) {
 	later := make([]bool, len(p.nodes))
 	for node, v := range t.Votes {
 		at := &p.nodes[node]
-		if t.Replaced(node) {
+		if votes.Replaced(node) {
 			at.in, at.lost = true, true
 		}
 		if later[node] = v.Stand() == Unheard; later[node] {
@@ -61,7 +61,7 @@ func (p *Places) asked(t *Round) (settle func()) {
 		for node, late := range later {
 			if at := &p.nodes[node]; late {
 				at.open--
-				at.hear(t.Votes[node].Stand(), number == p.last)
+				at.hear(votes.Votes[node].Stand(), number == p.last)
 			}
 		}
 		if p.open--; p.open == 0 && p.leave != nil {

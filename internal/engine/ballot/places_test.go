@@ -48,8 +48,8 @@ func TestTicketsAreWithdrawnWhereTheyMayBe(t *testing.T) {
 			if c.firstComes == inTime {
 				one.hear(c.first(2))
 			}
-			one.stop()
-			one.LeaveTo(nil, asked(one))
+			first := one.soFar()
+			one.LeaveTo(first, nil, asked(first, one))
 			if c.firstComes == late {
 				one.hear(c.first(2))
 			}
@@ -60,8 +60,8 @@ func TestTicketsAreWithdrawnWhereTheyMayBe(t *testing.T) {
 			}
 			two.hear(granted(0))
 			two.hear(granted(1))
-			two.stop()
-			two.LeaveTo(nil, asked(two))
+			second := two.soFar()
+			two.LeaveTo(second, nil, asked(second, two))
 			var undone []string
 			p.Leave(c.hasLatch, func(node int, answered bool) {
 				undone = append(undone, fmt.Sprint(node, map[bool]string{true: " answered"}[answered]))

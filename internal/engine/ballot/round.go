@@ -14,13 +14,10 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// Round is the tally of a round, and the answers that it still lacks. It goes through three stages:
-//
-//	counting      answers are counted as they come, until the outcome is clear
-//	stopped       the tally is the attempt's; answers that come are put aside
-//	left          answers are counted again, and acted on: the background has it
-//
-// Late answers are acted on by acquire/late.go, and for a lease by lease/votes.go.
+// Round is the tally of a round, and the answers that it still lacks. Answers are counted as they
+// come. When the outcome is clear, the attempt goes on with a copy of the tally. Once it has left the
+// round to the background, late answers are acted on by acquire/late.go, and for a lease by
+// lease/votes.go.
 //
 // Each answer is counted on the goroutine that brought it, so a round needs none of its own.
 type Round struct {
@@ -37,19 +34,17 @@ type Round struct {
 	// the attempt asked again for another slot. The earlier request may arrive late.
 	replaced []bool
 
-	mu      sync.Mutex // guards what is below, and the tally except while stopped
-	pending int        // answers that have not been counted
-	stopped bool
-	told    int             // how often clear was told
-	aside   []quorum.Answer // that came while it was stopped
+	mu      sync.Mutex // guards what is below, and the tally
+	pending int        // answers that have not come
+	told    int        // how often clear was told
 
 	// What the background does; set when it is left to that.
 	late    func(node int, missed bool)
 	all     func()
-	crossed []crossing // by node; nil if all answers had come when it was left
+	crossed []crossing // by node; nil if none can cross the release
 }
 
-// crossing is what happened at a node after the tally was left. If both happened, the vote came
+// crossing is what happened at a node after the tally was copied. If both happened, the vote came
 // after the release, and the owner is inside there.
 type crossing struct {
 	granted bool // it let the owner in
@@ -66,11 +61,6 @@ func newRound(q *quorum.Conn, slots bool, past []string) *Round {
 // hear takes the answer of a node.
 func (t *Round) hear(a quorum.Answer) {
 	t.mu.Lock()
-	if t.stopped {
-		t.aside = append(t.aside, a)
-		t.mu.Unlock()
-		return
-	}
 	t.take(a)
 	if t.all == nil {
 		t.tellLocked()
@@ -117,28 +107,40 @@ func (t *Round) dwell(ctx context.Context, d time.Duration) {
 	}
 }
 
-// stop gives the tally to the attempt, as it is.
-func (t *Round) stop() {
+// soFar returns a copy of the tally, for the attempt.
+func (t *Round) soFar() *Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.stopped = true
+	clone := t.Tally
+	clone.Votes = slices.Clone(t.Votes)
+	return &clone
 }
 
-// LeaveTo leaves the tally to the background. late is called for each node that lets the owner in
-// from now on, and is told whether the node missed it at a release. After that all is called, once,
-// when all nodes have answered, or their time has passed: perhaps before LeaveTo returns, else on
-// the goroutine of an answer, which it must not block.
-func (t *Round) LeaveTo(late func(node int, missed bool), all func()) {
+// LeaveTo leaves the round to the background. late is called for each node that has let the owner in
+// since the tally was copied, or does so later, and is told whether the node missed it at a release.
+// all is called once, when all nodes have answered, or their time has passed: perhaps before LeaveTo
+// returns, else on the goroutine of an answer, which it must not block.
+func (t *Round) LeaveTo(copied *Tally, late func(node int, missed bool), all func()) {
 	t.mu.Lock()
-	t.stopped, t.late, t.all = false, late, all
-	aside, over := t.aside, t.pending == 0
-	t.aside = nil
-	if !over {
+	t.late, t.all = late, all
+	var since []int
+	for node, v := range t.Votes {
+		if v.Stand() == Granted && copied.Votes[node].Stand() != Granted {
+			since = append(since, node)
+		}
+	}
+	over := t.pending == 0
+	if !over || since != nil {
 		t.crossed = make([]crossing, len(t.Votes))
 	}
+	for _, node := range since {
+		t.crossed[node].granted = true
+	}
 	t.mu.Unlock()
-	for _, a := range aside {
-		t.hear(a)
+	for _, node := range since {
+		if late != nil {
+			late(node, false)
+		}
 	}
 	if over {
 		all()
@@ -146,7 +148,7 @@ func (t *Round) LeaveTo(late func(node int, missed bool), all func()) {
 }
 
 // Miss notes that a node did not say that the owner was inside when asked to release the owner. It
-// reports whether the node has let the owner in since the tally was left.
+// reports whether the node has let the owner in since the tally was copied.
 func (t *Round) Miss(node int) (late bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,19 +159,11 @@ func (t *Round) Miss(node int) (late bool) {
 	return t.crossed[node].granted
 }
 
-// silence marks the nodes that have not answered in time.
-func (t *Round) silence(patience time.Duration) {
-	for i := range t.Votes {
-		if v := &t.Votes[i]; v.Stand() == Unheard {
-			v.Err = fmt.Errorf("no answer within %v", patience)
-		}
-	}
-}
-
-// unheard returns the nodes with a request of this round that got no answer so far.
-func (t *Round) unheard() []bool {
+// unheard returns the nodes with a request of this round that had no answer when its tally was
+// copied.
+func (t *Round) unheard(copied *Tally) []bool {
 	nodes := slices.Clone(t.replaced)
-	for node, v := range t.Votes {
+	for node, v := range copied.Votes {
 		nodes[node] = nodes[node] || !v.Answered()
 	}
 	return nodes

@@ -43,9 +43,8 @@ func TestVoteThatCrossesTheRelease(t *testing.T) {
 			r := round(3)
 			r.hear(granted(0))
 			r.hear(granted(1))
-			r.stop()
 			told, ended := 0, false
-			r.LeaveTo(func(node int, missed bool) {
+			r.LeaveTo(r.soFar(), func(node int, missed bool) {
 				check.That(t, node == 2, "node %d granted late", node)
 				if missed {
 					told++
@@ -71,20 +70,19 @@ func TestVoteThatCrossesTheRelease(t *testing.T) {
 	}
 }
 
-// TestAnswersWhileTheAttemptLooks: those that come while the tally is the attempt's are put aside,
-// and counted when the attempt has left it.
+// TestAnswersWhileTheAttemptLooks: those that come while the attempt looks at its copy of the tally do
+// not change that, and are told when the attempt has left the round.
 func TestAnswersWhileTheAttemptLooks(t *testing.T) {
 	t.Parallel()
 	r := round(3)
 	r.hear(granted(0))
-	r.stop()
-	before := r.Clone()
+	copied := r.soFar()
 	r.hear(granted(1))
 	r.hear(silent(2))
-	check.That(t, !r.Won() && !before.Won(), "an answer was counted while the tally was stopped")
+	check.That(t, r.Won() && !copied.Won(), "an answer was counted in the copy of the tally, or not in the round")
 	var late []int
 	ended := 0
-	r.LeaveTo(func(node int, _ bool) { late = append(late, node) }, func() { ended++ })
+	r.LeaveTo(copied, func(node int, _ bool) { late = append(late, node) }, func() { ended++ })
 	if !slices.Equal(late, []int{1}) || ended != 1 {
 		t.Errorf("late votes of nodes %v, ended %d times; want that of node 1, once", late, ended)
 	}

@@ -150,11 +150,14 @@ func newTally(q *quorum.Conn, slots bool) Tally {
 	return t
 }
 
-// Clone returns a copy that later votes do not change.
-func (t *Tally) Clone() Tally {
-	clone := *t
-	clone.Votes = slices.Clone(t.Votes)
-	return clone
+// silence marks the nodes that have not answered in time, and returns the tally.
+func (t *Tally) silence(patience time.Duration) *Tally {
+	for i := range t.Votes {
+		if v := &t.Votes[i]; v.Stand() == Unheard {
+			v.Err = fmt.Errorf("no answer within %v", patience)
+		}
+	}
+	return t
 }
 
 // number returns for how many nodes holds is true.

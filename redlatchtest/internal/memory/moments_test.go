@@ -454,8 +454,9 @@ func ballotOf(owner, param string, ttl time.Duration) script.Ballot {
 	return script.Ballot{Owner: owner, TTL: ttl, Param: param, Bound: ttl, FenceTTL: time.Hour, Address: "a", LiveFor: time.Minute}
 }
 
-func (p *panel) ask(owner, param string, ttl time.Duration) *ballot.Round {
-	return p.Ask(p.t.Context(), p.k, p.set, ballotOf(owner, param, ttl), nil, time.Minute)
+func (p *panel) ask(owner, param string, ttl time.Duration) *ballot.Tally {
+	t, _ := p.Ask(p.t.Context(), p.k, p.set, ballotOf(owner, param, ttl), nil, time.Minute)
+	return t
 }
 
 // adopts reports whether a majority has an owner take the place of another.
