@@ -79,28 +79,24 @@ func (a *attempt) outOfTime(ctx context.Context, resent bool, err error) error {
 // it out, the error does not say that the lock is taken: that request got no answer in time, and
 // perhaps no other owner has the lock.
 func (a *attempt) lost(t *ballot.Tally) error {
-	c, l := a.by, a.Lock
+	c := a.by
 	found, v := t.Verdict()
 	var err error
 	switch {
 	case found == ballot.Barred:
-		err = c.Refusal(l, v.Refused)
+		err = c.Refusal(a.Lock, v.Refused)
 	case found == ballot.Failed:
-		err = c.Asker.Refused(c.Closing, l.Subject, c.Conn, "acquire", v.Err)
+		err = c.Asker.Refused(c.Closing, a.Subject, c.Conn, "acquire", v.Err)
 	case found != ballot.Taken && t.Undone != nil:
-		err = fmt.Errorf("%w when the token was told to the nodes: %w", fault.ErrUnreachable, t.Undone)
-		err = c.Asker.Failed(l.Subject, "acquire", err)
+		err = a.failed("acquire", fmt.Errorf("%w when the token was told to the nodes: %w", fault.ErrUnreachable, t.Undone))
 	case found != ballot.Taken:
-		err = fmt.Errorf("%w that a majority of the nodes would give", fault.ErrUnreachable)
-		err = c.Asker.Failed(l.Subject, "acquire", err)
+		err = a.failed("acquire", fmt.Errorf("%w that a majority of the nodes would give", fault.ErrUnreachable))
 	case t.Own() && !a.patient:
-		err = fmt.Errorf("%w in time to an earlier request, which may be what keeps the lock", fault.ErrUnreachable)
-		err = c.Asker.Failed(l.Subject, "acquire", err)
+		err = a.failed("acquire", fmt.Errorf("%w in time to an earlier request, which may be what keeps the lock", fault.ErrUnreachable))
 	case t.Decided() || t.Full():
-		err = c.Asker.Failed(l.Subject, "acquire", c.Taken(l, lock.Occupant{Owner: t.Holder()}))
+		err = a.failed("acquire", c.Taken(a.Lock, lock.Occupant{Owner: t.Holder()}))
 	default:
-		err = fmt.Errorf("a tie, in which no owner has a majority: %w", c.Taken(l, lock.Occupant{}))
-		err = c.Asker.Failed(l.Subject, "acquire", err)
+		err = a.failed("acquire", fmt.Errorf("a tie, in which no owner has a majority: %w", c.Taken(a.Lock, lock.Occupant{})))
 	}
 	return &ballot.ToldError{Err: err, Votes: t.Votes}
 }

@@ -115,9 +115,8 @@ func (a *attempt) enter(ctx context.Context, h *quorumWaiter) error {
 	case h.last != nil:
 		return a.tooLate(h.last)
 	}
-	err := fmt.Errorf("%w within %v: the client waits for answers to %d other acquisitions: begin fewer at a time",
-		fault.ErrUnreachable, c.Timeout, ballot.MaxUnderWay)
-	return c.Asker.Failed(a.Subject, "acquire", err)
+	return a.failed("acquire", fmt.Errorf("%w within %v: the client waits for answers to %d other acquisitions: begin fewer at a time",
+		fault.ErrUnreachable, c.Timeout, ballot.MaxUnderWay))
 }
 
 // restore gives nodes that have no right to vote that right, where they may have it.
