@@ -189,7 +189,8 @@ func (l *Lease) settleExtend(reply conn.Reply, sent clock.Reading, ttl, left tim
 	if l.err != nil {
 		err = l.err
 	}
-	return lead.unlockUntold(events), err
+	own, others := lead.unlockUntold(events)
+	return news{lead, own, others}, err
 }
 
 // outcome applies the result of an extend to a lease that is held and leads, and to those that

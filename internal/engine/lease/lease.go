@@ -237,17 +237,31 @@ func (l *Lease) whyExpired() lock.Reason {
 
 // unlock releases mu and then passes the events to the hook, which may call the lease. It does the
 // same for events of the leases that share its entry.
-func (l *Lease) unlock(events ...lock.Event) { l.unlockUntold(events).tell() }
+func (l *Lease) unlock(events ...lock.Event) { // not with news, for which events would be allocated
+	own, others := l.unlockUntold(events)
+	l.tellOf(own, others)
+}
 
-// unlockUntold is unlock without the hook: the caller tells the hook the news.
-func (l *Lease) unlockUntold(events []lock.Event) news {
+// unlockUntold is unlock without the hook: the caller tells the hook what unlockUntold returns.
+func (l *Lease) unlockUntold(events []lock.Event) (own []lock.Event, others []telling) {
 	if l.untold {
 		l.nest.tell(l, events...)
 		events = nil
 	}
-	others := l.nest.collect()
+	others = l.nest.collect()
 	l.mu.Unlock()
-	return news{l, events, others}
+	return events, others
+}
+
+// tellOf tells the hook what happened to the lease, and then to others that share its entry. If the
+// hook panics, it is still told of the others.
+func (l *Lease) tellOf(own []lock.Event, others []telling) {
+	for i := len(others) - 1; i >= 0; i-- { // not slices.Backward: a defer in it is allocated
+		defer others[i].of.emit(others[i].what)
+	}
+	for _, e := range own {
+		l.emit(e)
+	}
 }
 
 // news is what a hook has yet to be told about a lease, and about those that share its entry.
@@ -257,16 +271,7 @@ type news struct {
 	others []telling
 }
 
-// tell tells the hook what happened to the lease, and then to others that share its entry. If the
-// hook panics, it is still told of the others.
-func (n news) tell() {
-	for i := len(n.others) - 1; i >= 0; i-- { // not slices.Backward: a defer in it is allocated
-		defer n.others[i].of.emit(n.others[i].what)
-	}
-	for _, e := range n.own {
-		n.of.emit(e)
-	}
-}
+func (n news) tell() { n.of.tellOf(n.own, n.others) }
 
 // tellEach tells all news. If the hook panics at one lease, it is still told of the later ones.
 func tellEach(all []news) {
