@@ -25,6 +25,7 @@ type nest struct {
 	lead   *Lease
 	leases []*Lease // in the order in which they began
 	told   []telling
+	room   [3]*Lease // the first storage of leases
 }
 
 // visit is what a client knows of an owner inside.
@@ -58,7 +59,8 @@ func (k *Keeper) settle(l *Lease) {
 	if v.lead == nil {
 		v.lead = l
 	}
-	l.nest = &nest{visit: v, lead: l, leases: []*Lease{l}}
+	l.nest = &nest{visit: v, lead: l}
+	l.nest.leases = append(l.nest.room[:0], l)
 }
 
 // leads reports whether the lease leads its nest, or has none. The caller holds l.mu.
