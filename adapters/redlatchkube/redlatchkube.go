@@ -1,7 +1,7 @@
 // Package redlatchkube makes the leader election of Kubernetes' client-go, and so of the
 // controllers built on it, use Redis instead of the API server:
 //
-//	lock := redlatchkube.New(client.Election("my-controller"), hostname)
+//	lock := redlatchkube.New(client.Election("my-controller"), podName+"_"+rand.Text())
 //	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
 //		Lock:            lock,
 //		LeaseDuration:   15 * time.Second,
