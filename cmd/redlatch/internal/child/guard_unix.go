@@ -84,7 +84,10 @@ func Guard(in io.Reader, out io.Writer, say func(will, message string)) (will st
 	var group int
 	said := false
 	kill := func(why string) {
-		if guardKill(group) && !said { // killed processes stay in the group until they are reaped
+		// Group 0 means that the command was never started, and a kill of -0 would hit the guard's own
+		// group; one of -1 would hit all processes. Killed processes stay in the group until they are
+		// reaped.
+		if group > 1 && syscall.Kill(-group, syscall.SIGKILL) == nil && !said {
 			said = true
 			say(will, "killed the command: "+why)
 		}
@@ -132,7 +135,3 @@ func emptied(group int, deadline time.Time) bool {
 	}
 	return true
 }
-
-// guardKill kills the group, and reports whether there was one. Group 0 means that the command was
-// never started, and a kill of -0 would hit the guard's own group; one of -1 would hit all processes.
-func guardKill(group int) bool { return group > 1 && syscall.Kill(-group, syscall.SIGKILL) == nil }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,8 +23,8 @@ const orphanAge = time.Second
 
 // adoptOrphans reaps orphans that have ended, until stop is called. That is the duty of the first
 // process of a container, and of a subreaper; in any other process it does nothing. It does not
-// reap the processes with the ids in ours.
-func adoptOrphans(ours ...int) (stop func()) {
+// reap the command.
+func adoptOrphans(command int) (stop func()) {
 	if os.Getpid() != 1 && !subreaper() {
 		return func() {}
 	}
@@ -46,7 +45,7 @@ func adoptOrphans(ours ...int) (stop func()) {
 					look.Reset(0)
 				}
 			case <-look.C:
-				if seen = reapAgain(seen, ours); len(seen) > 0 {
+				if seen = reapAgain(seen, command); len(seen) > 0 {
 					look.Reset(orphanAge)
 				}
 			}
@@ -60,17 +59,17 @@ func adoptOrphans(ours ...int) (stop func()) {
 }
 
 // reapAgain reaps the zombies that were seen before, and returns the others.
-func reapAgain(seen map[int]bool, ours []int) map[int]bool {
+func reapAgain(seen map[int]bool, command int) map[int]bool {
 	fresh := make(map[int]bool)
-	for _, pid := range zombies() {
+	eachProcess(func(pid int, state string, parent, _ int) {
 		switch {
-		case slices.Contains(ours, pid):
+		case state != "Z" || parent != os.Getpid() || pid == command:
 		case seen[pid]:
 			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // fails if it was reaped already
 		default:
 			fresh[pid] = true
 		}
-	}
+	})
 	return fresh
 }
 
@@ -93,16 +92,6 @@ func ended(group int) bool {
 		}
 	}
 	return true
-}
-
-// zombies returns the children of this process that have ended.
-func zombies() (all []int) {
-	eachProcess(func(pid int, state string, parent, _ int) {
-		if state == "Z" && parent == os.Getpid() {
-			all = append(all, pid)
-		}
-	})
-	return all
 }
 
 // eachProcess calls f for each process, with its state, its parent and its group.
