@@ -27,7 +27,7 @@ func dropped() []os.Signal { return []os.Signal{syscall.SIGPIPE, syscall.SIGTSTP
 // start starts the process, and a goroutine that waits for it.
 func (c *Child) start() error {
 	c.terminal = openTerminal(c.cmd.Stdin)
-	c.terminal.heed()
+	heed()
 	c.cmd.SysProcAttr = attributes()
 	c.cmd.SysProcAttr.Setpgid = true
 	if c.terminal.handOver(c.cmd.Stdout) {
@@ -49,7 +49,7 @@ func (c *Child) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := c.cmd.Start()
-	c.terminal.forbear()
+	forbear()
 	if err != nil {
 		started <- err
 		return

@@ -12,15 +12,15 @@ import (
 )
 
 // terminal is the program's controlling terminal. The foreground group reads from it and gets its
-// Ctrl-C. A nil *terminal means that there is none.
+// Ctrl-C.
 type terminal struct {
-	fd    int
+	fd    int      // -1 if there is no terminal: each request to it fails
 	apart *os.File // /dev/tty, if stdin is not the terminal: a command may read a password from it
 	ours  int      // the group of this program
 	lent  bool
 }
 
-// openTerminal returns the terminal that controls this program, if it has one.
+// openTerminal opens the terminal that controls this program, if it has one.
 func openTerminal(stdin io.Reader) *terminal {
 	t := &terminal{ours: syscall.Getpgrp()}
 	if file, ok := stdin.(*os.File); ok {
@@ -29,18 +29,17 @@ func openTerminal(stdin io.Reader) *terminal {
 			return t
 		}
 	}
-	apart, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-	if err != nil {
-		return nil
+	t.fd = -1
+	if apart, err := os.OpenFile("/dev/tty", os.O_RDWR, 0); err == nil {
+		t.fd, t.apart = int(apart.Fd()), apart
 	}
-	t.fd, t.apart = int(apart.Fd()), apart
 	return t
 }
 
 // close takes the terminal back, and closes /dev/tty if it was opened.
 func (t *terminal) close() {
 	t.takeBack()
-	if t != nil && t.apart != nil {
+	if t.apart != nil {
 		_ = t.apart.Close()
 	}
 }
@@ -52,15 +51,9 @@ func (t *terminal) foreground() (group int, err error) { return unix.IoctlGetInt
 // pipe. A pipe may lead to a pager, which shares this program's group and needs the terminal. The
 // command then gets the terminal only when it asks; see give.
 func (t *terminal) handOver(stdout io.Writer) bool {
-	if t == nil || t.apart != nil {
-		return false
-	}
 	group, err := t.foreground()
-	if err != nil || group != t.ours || isPipe(stdout) {
-		return false
-	}
-	t.lent = true
-	return true
+	t.lent = err == nil && group == t.ours && t.apart == nil && !isPipe(stdout)
+	return t.lent
 }
 
 func isPipe(w io.Writer) bool {
@@ -74,26 +67,19 @@ func isPipe(w io.Writer) bool {
 
 // heed undoes forbear for the next command, which would inherit ignored signals but no handlers.
 // [signal.Reset] would leave the signals ignored. The next forbear removes the handler.
-func (t *terminal) heed() {
-	if t != nil {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU, syscall.SIGTTIN)
-	}
+func heed() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU, syscall.SIGTTIN)
 }
 
 // forbear lets this program use the terminal from the background after it gave the terminal to the
 // command: it ignores the signals that would suspend it. It is called after the command has
 // started, which would inherit the ignored signals.
-func (t *terminal) forbear() {
-	if t != nil {
-		signal.Ignore(syscall.SIGTTOU, syscall.SIGTTIN)
-	}
+func forbear() {
+	signal.Ignore(syscall.SIGTTOU, syscall.SIGTTIN)
 }
 
 // give moves the group to the foreground, if this program or the group itself is there now.
 func (t *terminal) give(group int) bool {
-	if t == nil {
-		return false
-	}
 	current, err := t.foreground()
 	if err != nil || current != t.ours && current != group {
 		return false
@@ -104,7 +90,7 @@ func (t *terminal) give(group int) bool {
 
 // takeBack moves this program to the foreground if it gave the terminal away.
 func (t *terminal) takeBack() {
-	if t != nil && t.lent {
+	if t.lent {
 		t.set(t.ours)
 		t.lent = false
 	}
