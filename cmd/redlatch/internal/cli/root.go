@@ -68,7 +68,8 @@ func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
 		return
 	}
 	if before, after, found := strings.Cut(talk.Text(e.Err), "the Redis URL cannot"); found {
-		e.Err = fmt.Errorf("%sthe Redis URL in %s cannot%s", before, a.Source(), after)
+		_, from, _ := a.Servers()
+		e.Err = fmt.Errorf("%sthe Redis URL in %s cannot%s", before, cmp.Or(from, "--redis"), after)
 	}
 	if e.Code != exit.Unreachable {
 		return

@@ -103,14 +103,12 @@ func Unitless(flag, value string) error {
 	return exit.Usagef(fmt.Sprintf("--%s %ss?", flag, value), "--%s is %s, which has no unit", flag, value)
 }
 
-// The bounds of --ttl and --min-hold, which are those of the library.
+// The bounds of --ttl and --min-hold, which are those of the library, and of --interval.
 const (
-	MinTTL = 100 * time.Millisecond
-	MaxTTL = 24 * time.Hour
+	MinTTL      = 100 * time.Millisecond
+	MaxTTL      = 24 * time.Hour
+	MinInterval = 100 * time.Millisecond
 )
-
-// MinInterval is the shortest --interval.
-const MinInterval = 100 * time.Millisecond
 
 // OneName refuses arguments other than the name of one lock.
 func OneName(cmd *cobra.Command, args []string) error {

@@ -23,22 +23,16 @@ const (
 	usualVariable = "REDIS_URL"           // a URL, which other programs use, too
 )
 
-// URLs returns the server to use, or the nodes of a quorum. If there are none, NoURLs says why.
+// URLs returns the server to use, or the nodes of a quorum. If there are none, Servers says why.
 // They may contain passwords, so the flag's default, which help shows, stays empty.
 func (a *App) URLs() []string {
-	urls, _, _ := a.servers()
+	urls, _, _ := a.Servers()
 	return urls
-}
-
-// NoURLs returns why the file with URLs cannot be used, or nil.
-func (a *App) NoURLs() error {
-	_, _, err := a.servers()
-	return err
 }
 
 // Where returns the URLs without passwords, and what they come from if that is no flag.
 func (a *App) Where() string {
-	urls, from, _ := a.servers()
+	urls, from, _ := a.Servers()
 	text := talk.Redacted(strings.Join(urls, " "))
 	if from != "" {
 		text += " (" + from + ")"
@@ -46,15 +40,9 @@ func (a *App) Where() string {
 	return text
 }
 
-// Source returns what names the server.
-func (a *App) Source() string {
-	_, from, _ := a.servers()
-	return cmp.Or(from, "--redis")
-}
-
-// servers returns the URLs, and what they come from if that is no flag. The error says why the file
+// Servers returns the URLs, and what they come from if that is no flag. The error says why the file
 // with URLs cannot be used.
-func (a *App) servers() (urls []string, from string, err error) {
+func (a *App) Servers() (urls []string, from string, err error) {
 	if len(a.Redis) > 0 {
 		return a.Redis, a.From, nil
 	}
@@ -101,7 +89,7 @@ func (a *App) Connect(ctx context.Context, o redlatch.Options, use func(*redlatc
 // closes the client.
 func (a *App) Open(ctx context.Context, o redlatch.Options) (*redlatch.Client, error) {
 	o.Prefix = cmp.Or(a.Prefix, redlatch.NoPrefix)
-	urls, _, err := a.servers()
+	urls, _, err := a.Servers()
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	ttl := 30 * time.Second
 	var probe, acl bool
 	cmd := app.Command("doctor", app.Nothing, func(cmd *cobra.Command, _ []string) error {
-		if err := a.NoURLs(); err != nil {
+		if _, _, err := a.Servers(); err != nil {
 			return err
 		}
 		o := told(a, ttl)
@@ -36,9 +36,7 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 		if probe {
 			look = doctor.Probe
 		}
-		return examine(a, func(tell func(doctor.Finding)) error {
-			return look(cmd.Context(), o, tell)
-		})
+		return examine(a, func(tell func(doctor.Finding)) error { return look(cmd.Context(), o, tell) })
 	})
 	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "the shortest TTL that is used there, to compare the round trip with")
 	app.Between(cmd.Flags(), "ttl", &ttl, app.MinTTL, app.MaxTTL)

@@ -38,15 +38,14 @@ func newInspectCommand(a *app.App) *cobra.Command {
 }
 
 func inspect(a *app.App, info redlatch.LockInfo) error {
-	name := info.Name
 	if a.JSON {
 		return a.AnswerJSON(report.LockJSON(info))
 	}
 	if err := report.Page(a.Stdout, info, len(a.URLs()) == 1); err != nil {
 		return err
 	}
-	if short, pasted := strings.CutPrefix(name, a.Prefix); pasted && short != "" && a.Prefix != "" && info.Kind == "" {
-		a.Hint("if you mean the key %q, the name is without the prefix: `%s`", name, a.AgainOn(short, "inspect"))
+	if short, pasted := strings.CutPrefix(info.Name, a.Prefix); pasted && short != "" && a.Prefix != "" && info.Kind == "" {
+		a.Hint("if you mean the key %q, the name is without the prefix: `%s`", info.Name, a.AgainOn(short, "inspect"))
 	}
 	return nil
 }
