@@ -77,7 +77,6 @@ type run struct {
 	guard   fence.Marks  // of the counter
 	counter atomic.Int64 // that the workers write
 	history history
-	workers []*worker
 
 	crash chan struct{} // the worker that receives from it crashes at its next hold
 	stall chan struct{} // the worker that receives from it stalls at its next hold
@@ -115,17 +114,18 @@ func (r *run) play(ctx context.Context) error {
 	go r.order(ctx, crashAt, r.crash)
 	go r.order(ctx, stallAt, r.stall)
 
-	defer r.dismiss()
+	var workers []*worker
 	for i := range r.Workers {
 		w := &worker{run: r, number: i + 1}
 		if err := w.connect(context.WithoutCancel(ctx)); err != nil { // a demo that ends early still has a verdict
 			return err
 		}
-		r.workers = append(r.workers, w)
+		defer w.client.Close()
+		workers = append(workers, w)
 	}
-	errs := make([]error, len(r.workers))
+	errs := make([]error, len(workers))
 	var wg sync.WaitGroup
-	for i, w := range r.workers {
+	for i, w := range workers {
 		wg.Go(func() {
 			if err := w.work(ctx); err != nil {
 				errs[i] = fmt.Errorf("worker %d: %w", w.number, err)
@@ -146,13 +146,6 @@ func (r *run) order(ctx context.Context, part float64, to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
 	case <-ctx.Done():
-	}
-}
-
-// dismiss closes the clients of the workers.
-func (r *run) dismiss() {
-	for _, w := range r.workers {
-		w.client.Close()
 	}
 }
 
