@@ -51,15 +51,6 @@ func newCrew(r *run) *crew {
 	return c
 }
 
-// config returns the configuration for the next life of a worker.
-func (c *crew) config(name string) config {
-	told := config{Plan: c.run.plan, Worker: name, URLs: c.run.urls, Dir: c.run.dir}
-	if c.run.own != nil {
-		told.Direct = c.run.own.Real()
-	}
-	return told
-}
-
 // hire starts all workers, and returns when they are ready.
 func (c *crew) hire(ctx context.Context) error {
 	errs := make(chan error, len(c.posts))
@@ -87,7 +78,11 @@ func (c *crew) start(ctx context.Context, p *post) error {
 	c.run.rec.Note(history.Event{Type: history.Life, Target: p.name})
 	ready := make(chan error, 1)
 	go c.listen(p, ready) // ends with this life
-	one.tell(c.config(p.name))
+	told := config{Plan: c.run.plan, Worker: p.name, URLs: c.run.urls, Dir: c.run.dir}
+	if c.run.own != nil {
+		told.Direct = c.run.own.Real()
+	}
+	one.tell(told)
 	select {
 	case err := <-ready:
 		return err

@@ -53,9 +53,6 @@ func (g *guard) Watch(pid int) { g.tell(note{Watch: pid}) }
 // Forget makes the guard spare a process id, as its process has ended.
 func (g *guard) Forget(pid int) { g.tell(note{Forget: pid}) }
 
-// finish makes the guard clean up, and returns when it has.
-func (g *guard) finish() error { return errors.Join(g.hangUp(), g.wait()) }
-
 // Guard runs the guard process. It cleans up when its input ends.
 func Guard(in io.Reader) error {
 	signal.Ignore(os.Interrupt) // Ctrl-C is for the supervisor, whose end is the end of the input

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		return report, err
 	}
 	defer func() {
-		if e := r.guard.finish(); e != nil && err == nil {
+		if e := errors.Join(r.guard.hangUp(), r.guard.wait()); e != nil && err == nil {
 			err = fmt.Errorf("clean up: %w", e)
 		}
 		if temporary && (err != nil || report.Verdict == Pass) {
