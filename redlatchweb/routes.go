@@ -24,7 +24,7 @@ func newHandler(source fleet.Source, release releaseFunc, o Options) (*Handler, 
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{options: o, poller: fleet.NewPoller(source, fleet.Options{Interval: o.Interval}), patience: 1500 * time.Millisecond, writing: writeTimeout}
+	h := &Handler{options: o, poller: fleet.NewPoller(source, o.Interval), patience: 1500 * time.Millisecond, writing: writeTimeout}
 	h.closing, h.close = context.WithCancel(context.Background())
 	if o.AllowRelease {
 		h.release, h.inspect = release, source.Inspect

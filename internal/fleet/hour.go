@@ -43,7 +43,7 @@ func (h *hour) note(locks []*Lock, all bool, now time.Time) {
 	}
 	for _, l := range locks {
 		if l.Waiting > 0 || !all {
-			h.addLocked(l.Name, at, Minute{true, l.Waiting, l.Waited()})
+			h.addLocked(l.Name, at, Minute{true, l.Waiting, l.Waited})
 		}
 	}
 }

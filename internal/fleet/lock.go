@@ -209,8 +209,8 @@ func (l *Lock) Cell(column string) string {
 			return Span(l.Held())
 		}
 	case Waited:
-		if l.Waited() > 0 {
-			return Span(l.Waited())
+		if l.Waited > 0 {
+			return Span(l.Waited)
 		}
 	}
 	return none

@@ -15,13 +15,13 @@ const Line = 100
 
 // Lock is one name in a picture.
 type Lock struct {
-	redlatch.LockInfo           // Holders has the live ones first; Waiters has the first Line of them
-	Waiting           int       // waiters that are not believed dead
-	Deaf              int       // waiters that are believed dead
-	Calls             int       // callers behind the waiters that are not believed dead
-	Looked            time.Time // by this machine's clock
+	redlatch.LockInfo               // Holders has the live ones first; Waiters has the first Line of them
+	Waiting           int           // waiters that are not believed dead
+	Deaf              int           // waiters that are believed dead
+	Calls             int           // callers behind the waiters that are not believed dead
+	Looked            time.Time     // by this machine's clock
+	Waited            time.Duration // the longest wait of the waiters that are not believed dead
 
-	waited time.Duration
 	leases map[string]lease // that were seen to be extended, by their owners
 }
 
@@ -43,7 +43,7 @@ func NewLock(info redlatch.LockInfo, looked time.Time) *Lock {
 		l.Waiting++
 		l.Calls += max(1, w.Callers)
 		if !w.Since.IsZero() {
-			l.waited = max(l.waited, l.At.Sub(w.Since))
+			l.Waited = max(l.Waited, l.At.Sub(w.Since))
 		}
 	}
 	if len(l.Waiters) > Line {
@@ -126,9 +126,6 @@ func (l *Lock) Held() time.Duration {
 	return held
 }
 
-// Waited returns the longest wait of the waiters that are not believed dead.
-func (l *Lock) Waited() time.Duration { return l.waited }
-
 // idle reports whether a holder is not at work: its place is kept free, or its client only keeps
 // the lock.
 func idle(h redlatch.Holder) bool { return h.Resting || !h.Kept.IsZero() }
@@ -205,7 +202,7 @@ func (t *Totals) Add(l *Lock) {
 	if d := l.Held(); d > t.LongestHeld && !l.Lasting() {
 		t.LongestHeld, t.OldestHeld = d, l.Name
 	}
-	if d := l.Waited(); d > t.LongestWaited && !l.Standby() {
+	if d := l.Waited; d > t.LongestWaited && !l.Standby() {
 		t.LongestWaited, t.OldestWaited = d, l.Name
 	}
 }

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -26,19 +25,14 @@ type Interest struct {
 	Record bool   // what happened to all locks
 }
 
-// Options configure a poller.
-type Options struct {
-	Interval time.Duration // the shortest time between two pictures. Default 1s
-}
-
 // Poller looks at the locks for all viewers.
 type Poller struct {
-	source  Source
-	options Options
-	closing context.Context
-	close   context.CancelFunc
-	running sync.WaitGroup
-	hour    hour
+	source   Source
+	interval time.Duration // the shortest time between two pictures
+	closing  context.Context
+	close    context.CancelFunc
+	running  sync.WaitGroup
+	hour     hour
 
 	mu      sync.Mutex // guards all below
 	viewers int
@@ -49,11 +43,10 @@ type Poller struct {
 	next    chan struct{} // closed when there is another picture
 }
 
-// NewPoller returns a poller that does not look yet.
-func NewPoller(source Source, o Options) *Poller {
-	o.Interval = cmp.Or(o.Interval, time.Second)
+// NewPoller returns a poller that does not look yet. Later, it makes a picture per interval at most.
+func NewPoller(source Source, interval time.Duration) *Poller {
 	p := &Poller{
-		source: source, options: o, open: make(map[Interest]int), woken: make(chan struct{}), next: make(chan struct{}),
+		source: source, interval: interval, open: make(map[Interest]int), woken: make(chan struct{}), next: make(chan struct{}),
 		picture: &Picture{},
 	}
 	p.closing, p.close = context.WithCancel(context.Background())

@@ -103,7 +103,7 @@ func (f *fake) fail(err error) { f.err.Store(&err) }
 func TestPollerLooksForViewersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 10}
-		p := NewPoller(f, Options{Interval: time.Second})
+		p := NewPoller(f, time.Second)
 		defer p.Close()
 		time.Sleep(time.Minute)
 		check.Equal(t, f.looks.Load(), 0, "looks without a viewer")
@@ -136,7 +136,7 @@ func TestPollerLooksForViewersAlone(t *testing.T) {
 func TestDeadlockStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 2, knot: true}
-		p := NewPoller(f, Options{Interval: time.Second})
+		p := NewPoller(f, time.Second)
 		defer p.Close()
 		defer p.Watch(Interest{})()
 		for f.sought.Load() < 2 {
@@ -153,7 +153,7 @@ func TestDeadlockStays(t *testing.T) {
 func TestOldTroubleIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 2, knot: true, deaf: true}
-		p := NewPoller(f, Options{Interval: time.Second})
+		p := NewPoller(f, time.Second)
 		defer p.Close()
 		stop := p.Watch(Interest{Name: "a"})
 		time.Sleep(2 * time.Second)
@@ -176,7 +176,7 @@ func TestOldTroubleIsOver(t *testing.T) {
 func TestNodesAreAskedInALongLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 10_000, perBatch: 150 * time.Millisecond, quorum: true}
-		p := NewPoller(f, Options{})
+		p := NewPoller(f, time.Second)
 		defer p.Close()
 		defer p.Watch(Interest{})()
 		const long = time.Minute
@@ -193,7 +193,7 @@ func TestNodesAreAskedInALongLook(t *testing.T) {
 func TestEverNewNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 10, perName: 20 * time.Millisecond}
-		p := NewPoller(f, Options{Interval: time.Second})
+		p := NewPoller(f, time.Second)
 		defer p.Close()
 		defer p.Watch(Interest{})()
 		for i := range 1000 {
@@ -212,7 +212,7 @@ func TestEverNewNames(t *testing.T) {
 func TestPollerKeepsToItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 10_000, perBatch: 15 * time.Millisecond}
-		p := NewPoller(f, Options{})
+		p := NewPoller(f, time.Second)
 		defer p.Close()
 		defer p.Watch(Interest{Name: "name:000042"})()
 		time.Sleep(500 * time.Millisecond)
@@ -239,7 +239,7 @@ func TestPollerKeepsToItsShare(t *testing.T) {
 // TestScrapesGetAPicture: viewers are there for an instant, seldom, and a look takes longer than that. It ends.
 func TestScrapesGetAPicture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPoller(&fake{n: 10_000, perBatch: 150 * time.Millisecond}, Options{})
+		p := NewPoller(&fake{n: 10_000, perBatch: 150 * time.Millisecond}, time.Second)
 		defer p.Close()
 		for range 20 {
 			p.Watch(Interest{})()
@@ -287,7 +287,7 @@ func TestStatus(t *testing.T) {
 func TestPollerSaysSinceWhen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 3}
-		p := NewPoller(f, Options{})
+		p := NewPoller(f, time.Second)
 		defer p.Close()
 		defer p.Watch(Interest{})()
 		time.Sleep(1500 * time.Millisecond)
@@ -338,7 +338,7 @@ func TestPollerBeginsInAPartOfAnOutage(t *testing.T) {
 		f := &fake{n: 3}
 		f.told.Store(2)
 		f.fail(errors.New("broken"))
-		p := NewPoller(f, Options{})
+		p := NewPoller(f, time.Second)
 		defer p.Close()
 		defer p.Watch(Interest{})()
 		for range 3 {
@@ -354,7 +354,7 @@ func TestPollerBeginsInAPartOfAnOutage(t *testing.T) {
 func TestPicturesStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 3}
-		p := NewPoller(f, Options{})
+		p := NewPoller(f, time.Second)
 		defer p.Close()
 		defer p.Watch(Interest{})()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -372,7 +372,7 @@ func TestPicturesStay(t *testing.T) {
 func TestRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 1}
-		p := NewPoller(f, Options{})
+		p := NewPoller(f, time.Second)
 		defer p.Close()
 		defer p.Watch(Interest{})()
 		time.Sleep(10 * time.Second)

@@ -36,7 +36,7 @@ func (q Query) Select(locks []*Lock) []*Lock {
 	case "waiting":
 		order = func(a, b *Lock) int { return cmp.Compare(b.Waiting, a.Waiting) }
 	case "waited":
-		order = func(a, b *Lock) int { return cmp.Compare(b.Waited(), a.Waited()) }
+		order = func(a, b *Lock) int { return cmp.Compare(b.Waited, a.Waited) }
 	case "held":
 		order = func(a, b *Lock) int { return cmp.Compare(b.Held(), a.Held()) }
 	case "expires": // never is last

@@ -45,7 +45,7 @@ type sweep struct {
 
 // lasts returns how long the poller rests after a look at all names.
 func (p *Poller) lasts(s *sweep) time.Duration {
-	least := p.options.Interval
+	least := p.interval
 	if s.failed {
 		least = outages
 	}
@@ -79,7 +79,7 @@ func (s *sweep) all() {
 			continue
 		}
 		took += busy
-		if first && time.Since(s.shown) >= p.options.Interval/4 {
+		if first && time.Since(s.shown) >= p.interval/4 {
 			s.shown = time.Now()
 			locks := byName(found)
 			s.publish(func(n *Picture) { n.Found = len(locks); n.show(locks) })
@@ -98,7 +98,7 @@ func (s *sweep) all() {
 	s.whole = locks
 	p.hour.note(locks, true, time.Now())
 	known, _ := s.nodes()
-	rest := max(p.options.Interval, pause(busy, len(locks)))
+	rest := max(p.interval, pause(busy, len(locks)))
 	s.hot = s.hottest(locks, took+busy) // a long look has long pauses, too
 	s.publish(func(n *Picture) {
 		n.show(locks)
@@ -205,11 +205,11 @@ func (s *sweep) rest(d time.Duration, amid bool) bool {
 		case watched:
 			due := time.Until(s.rested)
 			if !s.unseen() {
-				due = max(due, time.Until(s.asked.Add(p.options.Interval)))
+				due = max(due, time.Until(s.asked.Add(p.interval)))
 			}
 			if due <= 0 {
 				s.open(s.hot)
-				due = max(p.options.Interval, time.Until(s.rested))
+				due = max(p.interval, time.Until(s.rested))
 			}
 			if wait <= 0 {
 				return true
@@ -240,7 +240,7 @@ func (s *sweep) unseen() bool {
 // hottest returns the busiest names, if a look took so long that they are looked at again before
 // the next is done.
 func (s *sweep) hottest(locks []*Lock, took time.Duration) []string {
-	if share*took <= 2*s.p.options.Interval {
+	if share*took <= 2*s.p.interval {
 		return nil
 	}
 	var names []string
@@ -275,7 +275,7 @@ func (s *sweep) open(others []string) {
 	asking.Go(func() { known, met = s.nodes() }) // a look at all names may take minutes
 	asking.Wait()
 	defer func() { // a viewer that keeps opening new names does not keep Redis busy
-		most := max(p.options.Interval, time.Duration(len(names))*perName)
+		most := max(p.interval, time.Duration(len(names))*perName)
 		s.rested = time.Now().Add(min((share-1)*time.Since(s.asked), most))
 	}()
 	var looked []*Lock

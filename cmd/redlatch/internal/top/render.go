@@ -213,7 +213,7 @@ func (m *model) table(locks []*fleet.Lock) []string {
 			row = m.style(terminal.Red, line(l.Cell, plain))
 		} else {
 			row = line(l.Cell, func(column, text string) string {
-				if column == fleet.Waited && l.Waited() >= long && !l.Standby() {
+				if column == fleet.Waited && l.Waited >= long && !l.Standby() {
 					return m.style(terminal.Red, text)
 				}
 				return text

@@ -132,7 +132,7 @@ func TestWords(t *testing.T) {
 	show := func(info redlatch.LockInfo) (list, page string) {
 		t.Helper()
 		s := source{locks: []redlatch.LockInfo{info}, journal: []redlatch.JournalEntry{sample.Entry()}}
-		p := fleet.NewPoller(s, fleet.Options{})
+		p := fleet.NewPoller(s, time.Second)
 		defer p.Close()
 		in := fleet.Interest{Name: info.Name}
 		defer p.Watch(in)()
@@ -249,7 +249,7 @@ func (source) Deadlocks(context.Context) ([]redlatch.Deadlock, error) { return n
 
 // TestPrint is what a pipe gets.
 func TestPrint(t *testing.T) {
-	p := fleet.NewPoller(source{locks: locks()}, fleet.Options{})
+	p := fleet.NewPoller(source{locks: locks()}, time.Second)
 	defer p.Close()
 	var out bytes.Buffer
 	check.OK(t, "Print", Print(t.Context(), p, fleet.Query{}, &out))
@@ -259,14 +259,14 @@ func TestPrint(t *testing.T) {
 	check.OK(t, "Print", Print(t.Context(), p, fleet.Query{Search: "zzz"}, &out))
 	sample.Want(t, out.String(), "no lock matches; names in use: 6")
 	broken := errors.New("broken")
-	down := fleet.NewPoller(source{broken, locks(), nil}, fleet.Options{})
+	down := fleet.NewPoller(source{broken, locks(), nil}, time.Second)
 	defer down.Close()
 	check.Error(t, "Print", Print(t.Context(), down, fleet.Query{}, &out), broken)
 }
 
 // TestProgram runs the whole of it, with keys from a pipe.
 func TestProgram(t *testing.T) {
-	p := fleet.NewPoller(source{locks: locks()}, fleet.Options{})
+	p := fleet.NewPoller(source{locks: locks()}, time.Second)
 	defer p.Close()
 	var out bytes.Buffer
 	keys, viewer, err := os.Pipe()

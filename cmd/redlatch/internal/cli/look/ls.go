@@ -81,7 +81,7 @@ func (l listing) choose(infos []redlatch.LockInfo) (chosen []*fleet.Lock, more i
 	var locks []*fleet.Lock
 	for _, info := range infos {
 		lock := fleet.NewLock(info, time.Time{})
-		if lock.Waiters = info.Waiters; lock.Held() >= l.minHeld && lock.Waited() >= l.minWait {
+		if lock.Waiters = info.Waiters; lock.Held() >= l.minHeld && lock.Waited >= l.minWait {
 			locks = append(locks, lock)
 		}
 	}

@@ -29,7 +29,7 @@ func newTopCommand(a *app.App) *cobra.Command {
 		ctx, stop := app.UntilSignal(cmd.Context())
 		defer stop()
 		return connect(ctx, a, redlatch.Options{}, func(client *redlatch.Client, _ server) error {
-			p := fleet.NewPoller(client, fleet.Options{Interval: interval})
+			p := fleet.NewPoller(client, interval)
 			defer p.Close()
 			if terminal.Is(a.Stdin) && terminal.Is(a.Stdout) && os.Getenv("TERM") != "dumb" {
 				return top.Run(ctx, p, q, a.Stdin, a.Stdout)
