@@ -385,12 +385,12 @@ func killedScenes(f form) []scene {
 	}}
 }
 
-// pick returns what belongs to the short form of a benchmark, or to the whole.
-func pick[T any](quick bool, short, long T) T {
-	if quick {
-		return short
+// pick returns one value if a condition holds, and another otherwise.
+func pick[T any](condition bool, one, other T) T {
+	if condition {
+		return one
 	}
-	return long
+	return other
 }
 
 // plural returns a number of things in words.

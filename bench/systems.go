@@ -133,12 +133,8 @@ func openFloorRueidis(to target, ttl time.Duration) (locker, error) {
 // latches returns redlatch. under closes what is under the client.
 func latches(client *redlatch.Client, under func()) locker {
 	get := func(ctx context.Context, name string, wait bool) (held, error) {
-		lock := client.Mutex(name)
-		acquire := lock.TryLock
-		if wait {
-			acquire = lock.Lock
-		}
-		lease, err := acquire(ctx)
+		m := client.Mutex(name)
+		lease, err := pick(wait, m.Lock, m.TryLock)(ctx)
 		if errors.Is(err, redlatch.ErrTaken) {
 			return held{}, errTaken
 		}
@@ -254,11 +250,7 @@ func openSyncs(over func(target) (redsyncredis.Pool, func(), error), options ...
 		rs := redsync.New(pools...)
 		get := func(ctx context.Context, name string, wait bool) (held, error) {
 			m := rs.NewMutex(name, append([]redsync.Option{redsync.WithExpiry(ttl)}, options...)...)
-			lock := m.TryLockContext
-			if wait {
-				lock = m.LockContext
-			}
-			err := lock(ctx)
+			err := pick(wait, m.LockContext, m.TryLockContext)(ctx)
 			if err == nil {
 				return held{release: func() { _, _ = m.UnlockContext(context.Background()) }}, nil
 			}
@@ -290,10 +282,7 @@ func openRedislock(every time.Duration) opener {
 		client := goRedisClient(to)
 		locks := redislock.New(client)
 		get := func(ctx context.Context, name string, wait bool) (held, error) {
-			retry := redislock.NoRetry()
-			if wait {
-				retry = redislock.LinearBackoff(every)
-			}
+			retry := pick(wait, redislock.LinearBackoff(every), redislock.NoRetry())
 			lock, err := locks.Obtain(ctx, name, ttl, &redislock.Options{RetryStrategy: retry})
 			if errors.Is(err, redislock.ErrNotObtained) {
 				return held{}, errTaken
@@ -314,11 +303,7 @@ func openRueidislock(to target, ttl time.Duration) (locker, error) {
 		return locker{}, err
 	}
 	get := func(ctx context.Context, name string, wait bool) (held, error) {
-		lock := locks.TryWithContext
-		if wait {
-			lock = locks.WithContext
-		}
-		ctx, cancel, err := lock(ctx, name)
+		ctx, cancel, err := pick(wait, locks.WithContext, locks.TryWithContext)(ctx, name)
 		if errors.Is(err, rueidislock.ErrNotLocked) {
 			return held{}, errTaken
 		}
