@@ -23,6 +23,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/redlatchgoredis"
@@ -53,8 +54,8 @@ func (l locker) lock(ctx context.Context, name string) (held, error) {
 		if !errors.Is(err, errTaken) {
 			return h, err
 		}
-		if err := pause(ctx, l.pause); err != nil {
-			return held{}, err
+		if retry.Sleep(ctx, l.pause); ctx.Err() != nil {
+			return held{}, ctx.Err()
 		}
 	}
 }
@@ -282,8 +283,8 @@ func openRedislock(every time.Duration) opener {
 		client := goRedisClient(to)
 		locks := redislock.New(client)
 		get := func(ctx context.Context, name string, wait bool) (held, error) {
-			retry := pick(wait, redislock.LinearBackoff(every), redislock.NoRetry())
-			lock, err := locks.Obtain(ctx, name, ttl, &redislock.Options{RetryStrategy: retry})
+			strategy := pick(wait, redislock.LinearBackoff(every), redislock.NoRetry())
+			lock, err := locks.Obtain(ctx, name, ttl, &redislock.Options{RetryStrategy: strategy})
 			if errors.Is(err, redislock.ErrNotObtained) {
 				return held{}, errTaken
 			}
@@ -357,13 +358,4 @@ func warm(l locker) error {
 		}
 		return err
 	})
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

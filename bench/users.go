@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
 // users is the workload of users: several processes whose goroutines choose among many names, some
@@ -195,13 +197,11 @@ func around(mean time.Duration) time.Duration {
 
 // closed is a goroutine that locks, works, thinks and locks again.
 func (c *client) closed(ctx context.Context) {
-	if pause(ctx, around(c.Think)) != nil { // they do not begin all at once
-		return
-	}
+	retry.Sleep(ctx, around(c.Think)) // they do not begin all at once
 	for ctx.Err() == nil {
 		c.once(ctx, time.Now())
 		if c.Think > 0 {
-			_ = pause(ctx, around(c.Think))
+			retry.Sleep(ctx, around(c.Think))
 		}
 	}
 }
