@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/verify/history"
@@ -148,4 +149,14 @@ func TestFailoverOfServersThatAreGiven(t *testing.T) {
 	if _, err := alone.admin.succession(t.Context(), alone.own.URLs[0]); !errors.Is(err, errNoSuccessor) {
 		t.Errorf("succession = %v, want %v", err, errNoSuccessor)
 	}
+}
+
+// TestExamineOfAServerThatIsDown: the doctor's look before a run reports a server that does not
+// answer, such as a replica of a cluster, whose masters are enough for the run.
+func TestExamineOfAServerThatIsDown(t *testing.T) {
+	t.Parallel()
+	r := &run{urls: []string{"redis://127.0.0.1:1"}}
+	r.examine(t.Context())
+	down := func(f doctor.Finding) bool { return f.Check == "reach" && f.Level == doctor.Fault }
+	check.That(t, slices.ContainsFunc(r.plan.Doctor, down), "the doctor finds %v", r.plan.Doctor)
 }

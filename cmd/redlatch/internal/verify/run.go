@@ -98,6 +98,7 @@ func (r *run) examine(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	o := doctor.Options{URLs: r.urls, Prefix: r.plan.Prefix, TTL: r.plan.TTL, Look: 100 * time.Millisecond}
+	o.Explain = func(err error, _ string) (found, advice string) { return talk.Unconnected(err), "" }
 	versions := make(map[string]bool)
 	_ = doctor.Examine(ctx, o, func(f doctor.Finding) {
 		r.plan.Doctor = append(r.plan.Doctor, f)
