@@ -291,14 +291,14 @@ type detail struct {
 
 // Detail returns the name that a viewer has open, even if it is free. Both are nil if it has not
 // been looked at yet.
-func (p *Picture) Detail(name string) (*Lock, error) {
+func (p *Picture) Detail(name string) (l *Lock, err error) {
 	if d := p.details[name]; d != nil {
-		if d.lock == nil && d.err != nil {
-			return p.find(name), d.err
-		}
-		return d.lock, d.err
+		l, err = d.lock, d.err
 	}
-	return p.find(name), nil
+	if l == nil {
+		l = p.find(name)
+	}
+	return l, err
 }
 
 // find returns a name that is in use, or nil.
