@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -318,32 +317,6 @@ func (h *History) tokensByBelief(f *Finding, holds []*Hold, r Rules) {
 			newest = s.hold
 		}
 	}
-}
-
-// Turns looks for a lock that its holders cannot have had one after the other, each from some moment
-// of its acquisition to some moment of its end. Tokens tell the order, so each takes place as early as
-// it can. A hold whose release is not confirmed ended at any time after it was last believed: it
-// expired, or a request without an answer released it. There is no excuse for a loss, so this is for
-// histories without one.
-func (h *History) Turns() Finding {
-	f := Finding{Check: "turns", Promise: "the holders of a lock had it one after the other, in the order of their tokens"}
-	for name, holds := range h.ByName(Mutex, Multi, Election, Job) {
-		f.Looked += len(holds)
-		free := int64(math.MinInt64) // from when on
-		var last *Hold
-		for _, k := range sorted(holds, byToken) {
-			if last != nil && (free > k.Granted || k.Token == last.Token) {
-				f.bad(k.Granted, name, "%q: %s had it until %s at least, and %s was granted it by %s",
-					name, h.tell(last), h.At(free), h.tell(k), h.At(k.Granted))
-			}
-			end := k.Release
-			if k.Released == Never {
-				end = max(k.Last, k.Granted)
-			}
-			free, last = max(free, k.Called, end), k
-		}
-	}
-	return f
 }
 
 // Served looks for a waiter that was not served within the bound after the last fault.

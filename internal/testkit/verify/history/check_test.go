@@ -155,36 +155,6 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestTurns has the holders of a lock told apart from holders that cannot have had it in turn.
-func TestTurns(t *testing.T) {
-	t.Parallel()
-	mutex := history.Mutex
-	released := func(at int64) func(*history.Hold) {
-		return func(k *history.Hold) { k.Release, k.Released = ms(at), ms(at+1) }
-	}
-	for name, c := range map[string]struct {
-		script *script
-		bad    int
-	}{
-		"one after the other":            {newScript().hold("1", mutex, 1, 0, 10, 10, 20).hold("2", mutex, 2, 5, 21, 21, 30), 0},
-		"granted as the other released":  {newScript().hold("1", mutex, 1, 0, 10, 10, 20).hold("2", mutex, 2, 5, 20, 20, 30), 0},
-		"granted before it was released": {newScript().hold("1", mutex, 1, 0, 10, 10, 12, released(20)).hold("2", mutex, 2, 5, 19, 19, 30), 1},
-		"granted before it was asked":    {newScript().hold("1", mutex, 2, 5, 10, 10, 20).hold("2", mutex, 1, 21, 30, 30, 40), 1},
-		"vanished":                       {newScript().hold("1", mutex, 1, 0, 10, 10, 20, vanishes(60)).hold("2", mutex, 2, 5, 30, 30, 40), 0},
-		"vanished, and still believed":   {newScript().hold("1", mutex, 1, 0, 10, 10, 20, vanishes(60)).hold("2", mutex, 2, 5, 19, 19, 40), 1},
-		"never believed, never released": {newScript().hold("1", mutex, 1, 0, 10, 0, 0, vanishes(60)).hold("2", mutex, 2, 0, 10, 10, 40), 0},
-		"one token twice":                {newScript().hold("1", mutex, 1, 0, 10, 10, 20).hold("2", mutex, 1, 21, 30, 30, 40), 1},
-		"a pool has many holders":        {newScript().hold("1", history.SlotPool, 1, 0, 10, 10, 20).hold("2", history.SlotPool, 2, 5, 12, 12, 30), 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c.script.h.Arrange()
-			f := c.script.h.Turns()
-			check.Equal(t, f.Bad, c.bad, "Turns found, first of all %q", f.First)
-		})
-	}
-}
-
 // TestExcusedOverlapsAreCounted has the overlap that a loss explains told all the same.
 func TestExcusedOverlapsAreCounted(t *testing.T) {
 	t.Parallel()
