@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build unix && !linux
 
 package child
 
@@ -8,3 +8,6 @@ func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
 // adoptOrphans does nothing: here, this program is never the first process of a container.
 func adoptOrphans(int) (stop func()) { return func() {} }
+
+// ended reports whether no process of a group is left.
+func ended(group int) bool { return syscall.Kill(-group, 0) == syscall.ESRCH }
