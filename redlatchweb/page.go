@@ -58,7 +58,6 @@ type frame struct {
 	Name    string     // of the lock that the page is about
 	Query   url.Values // of the page, without pause
 	Paused  bool
-	Refresh string // the page's own address, for browsers without scripts
 	Picture *fleet.Picture
 	Now     time.Time
 	Data    any
@@ -83,7 +82,6 @@ func (h *Handler) frame(pg page, p *fleet.Picture, q url.Values) *frame {
 		f.Name = q.Get("name")
 		f.Title = fleet.Visible(f.Name)
 	}
-	f.Refresh = pg.Path + "?" + f.Query.Encode()
 	f.Data = pg.show(h, p, f.Query)
 	return f
 }
@@ -206,7 +204,7 @@ func (h *Handler) refuse(w http.ResponseWriter, status int, problem, advice stri
 	p, _ := h.poller.Picture()
 	none := page{Path: "problem", Title: problem, show: func(*Handler, *fleet.Picture, url.Values) any { return nil }}
 	f := h.frame(none, p, url.Values{"pause": {"1"}})
-	f.Problem, f.Advice, f.Refresh = problem, advice, ""
+	f.Problem, f.Advice = problem, advice
 	h.write(w, status, f)
 }
 
