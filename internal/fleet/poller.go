@@ -176,7 +176,12 @@ func (p *Poller) run() {
 	s := &sweep{p: p, asked: time.Now(), whole: before.Locks}
 	for {
 		s.all()
-		if !s.rest(p.lasts(s), false) {
+		least := p.interval
+		if s.failed {
+			least = outages
+		}
+		picture, _ := p.Picture()
+		if !s.rest(max(least, pause(s.busy, len(picture.Locks))), false) {
 			return
 		}
 	}

@@ -43,16 +43,6 @@ type sweep struct {
 	failed  bool          // the last look at all names failed
 }
 
-// lasts returns how long the poller rests after a look at all names.
-func (p *Poller) lasts(s *sweep) time.Duration {
-	least := p.interval
-	if s.failed {
-		least = outages
-	}
-	picture, _ := p.Picture()
-	return max(least, pause(s.busy, len(picture.Locks)))
-}
-
 // pause returns how long Redis is left alone after that much work on so many names.
 func pause(busy time.Duration, names int) time.Duration {
 	return min((share-1)*busy, time.Duration(names)*perName)

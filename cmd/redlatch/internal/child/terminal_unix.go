@@ -36,9 +36,12 @@ func openTerminal(stdin io.Reader) *terminal {
 	return t
 }
 
-// close takes the terminal back, and closes /dev/tty if it was opened.
+// close moves this program to the foreground if it gave the terminal away, and closes /dev/tty if it
+// was opened.
 func (t *terminal) close() {
-	t.takeBack()
+	if t.lent {
+		t.set(t.ours)
+	}
 	if t.apart != nil {
 		_ = t.apart.Close()
 	}
@@ -86,14 +89,6 @@ func (t *terminal) give(group int) bool {
 	}
 	t.lent = true
 	return t.set(group)
-}
-
-// takeBack moves this program to the foreground if it gave the terminal away.
-func (t *terminal) takeBack() {
-	if t.lent {
-		t.set(t.ours)
-		t.lent = false
-	}
 }
 
 func (t *terminal) set(group int) bool {
