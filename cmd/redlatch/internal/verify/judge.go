@@ -149,8 +149,8 @@ func (r *Report) control(h *history.History) {
 // longest returns the longest wait in the quiet part.
 func longest(h *history.History) (most time.Duration) {
 	for _, w := range h.Waits {
-		if h.Calm != 0 && w.Ended != history.Never && w.Ended > h.Calm && w.Granted {
-			most = max(most, time.Duration(w.Ended-max(w.Called, h.Calm)))
+		if h.Calm != 0 && w.Granted != history.Never && w.Granted > h.Calm {
+			most = max(most, time.Duration(w.Granted-max(w.Called, h.Calm)))
 		}
 	}
 	return most
@@ -208,7 +208,7 @@ func (r *Report) tooLittle(h *history.History) (reasons []string) {
 	}
 	for _, kind := range r.Plan.Kinds {
 		for _, name := range names(kind) {
-			served := func(w *history.Wait) bool { return w.Name == name && w.Granted && w.Ended >= h.Calm }
+			served := func(w *history.Hold) bool { return w.Name == name && w.Granted != history.Never && w.Granted >= h.Calm }
 			if kind != history.Job && !slices.ContainsFunc(h.Waits, served) {
 				reasons = append(reasons, fmt.Sprintf("no waiter for %q was served in the quiet part", name))
 			}

@@ -334,7 +334,7 @@ func (h *History) Served(r Rules) Finding {
 		ended := min(w.Ended, h.End)
 		if ended-since > int64(r.Bound) {
 			how := "was served at " + h.At(w.Ended)
-			if !w.Granted {
+			if w.Granted == Never {
 				how = "was not served by " + h.At(ended)
 			}
 			f.bad(since, w.Name, "%s %q: worker %s, goroutine %d, call %d waited since %s and %s; the last fault was over at %s",

@@ -60,7 +60,11 @@ func orNever(n int64) int64 {
 }
 
 func (s *script) wait(called, ended int64, granted bool) *script {
-	s.h.Waits = append(s.h.Waits, &history.Wait{Worker: "1", Kind: history.Mutex, Name: "a", Called: ms(called), Ended: orNever(ended), Granted: granted})
+	k := &history.Hold{Worker: "1", Kind: history.Mutex, Name: "a", Called: ms(called), Granted: history.Never, Ended: orNever(ended)}
+	if granted {
+		k.Granted = k.Ended
+	}
+	s.h.Waits = append(s.h.Waits, k)
 	return s
 }
 

@@ -12,7 +12,7 @@ import (
 // Never is the time of anything that has not happened when a history ends.
 const Never = math.MaxInt64
 
-// Hold is one acquisition that was granted, as its worker saw it.
+// Hold is one acquisition, as its worker saw it.
 type Hold struct {
 	Worker string
 	Actor  int
@@ -27,7 +27,8 @@ type Hold struct {
 	TTL    time.Duration
 	Waited bool // the acquisition was allowed to wait
 
-	Called, Granted int64 // Redis let it in between these
+	Called, Granted int64 // Redis let it in between these; Granted is Never if it was not granted
+	Ended           int64 // when it was granted or refused; Never if it was neither
 	First, Last     int64 // it was believed held from First to Last; see Believed
 	Sure            int64 // until when Redis kept it at least, unless it was released; 0 if not known
 	Release         int64 // when its release began; Never if none did
@@ -41,17 +42,6 @@ func (h *Hold) Believed() bool { return h.First != 0 && h.Last >= h.First }
 
 // sameOwner reports whether two holds are entries of one owner.
 func sameOwner(a, b *Hold) bool { return a.Kind == Reentrant && a.Owner != "" && a.Owner == b.Owner }
-
-// Wait is one acquisition that was allowed to wait.
-type Wait struct {
-	Worker     string
-	Actor      int
-	Op         int64
-	Kind, Name string
-	Called     int64
-	Ended      int64 // Never if it did not
-	Granted    bool
-}
 
 // Begun is an acquisition that was asked for.
 type Begun struct {
@@ -73,8 +63,8 @@ type Access struct {
 
 // History is all that is known of a run.
 type History struct {
-	Holds   []*Hold
-	Waits   []*Wait
+	Holds   []*Hold            // that were granted
+	Waits   []*Hold            // that were allowed to wait, granted or not
 	Begun   map[string][]Begun // every acquisition that was asked for, by worker
 	Access  []*Access
 	Faults  []Event // and what else the supervisor noted, by their types below
@@ -102,17 +92,17 @@ func New() *History {
 type Worker struct {
 	*History
 	name   string
+	asked  map[int64]*Hold // acquisitions that are open
 	holds  map[int64]*Hold
-	waits  map[int64]*Wait
-	calls  map[int64]Event // that are open
+	ends   map[int64]*Hold // by the releases that are open
 	access map[int64]*Access
 }
 
 // Worker returns a collector for the lines of a worker, in their order.
 func (h *History) Worker(name string) *Worker {
 	return &Worker{
-		History: h, name: name, holds: make(map[int64]*Hold), waits: make(map[int64]*Wait),
-		calls: make(map[int64]Event), access: make(map[int64]*Access),
+		History: h, name: name, asked: make(map[int64]*Hold), holds: make(map[int64]*Hold),
+		ends: make(map[int64]*Hold), access: make(map[int64]*Access),
 	}
 }
 
@@ -124,31 +114,35 @@ func (w *Worker) Add(e Event) {
 	}
 	switch e.Type {
 	case Acquire:
-		w.calls[e.Op] = e
+		hold := &Hold{
+			Worker: w.name, Actor: e.Actor, Op: e.Op, Kind: e.Kind, Name: e.Name, Mode: e.Mode, N: e.N, TTL: time.Duration(e.TTL), Waited: e.Wait,
+			Called: e.At, Granted: Never, Ended: Never, Release: Never, Released: Never,
+		}
+		w.asked[e.Op] = hold
 		w.Begun[w.name] = append(w.Begun[w.name], Begun{e.Name, e.At})
 		if e.Wait {
-			wait := &Wait{Worker: w.name, Actor: e.Actor, Op: e.Op, Kind: e.Kind, Name: e.Name, Called: e.At, Ended: Never}
-			w.waits[e.Op] = wait
-			w.Waits = append(w.Waits, wait)
+			w.Waits = append(w.Waits, hold)
 		}
 	case Granted:
 		w.granted(e)
 	case Refused:
-		w.answered(e)
 		w.Refused[e.Why]++
-		delete(w.calls, e.Op)
+		if hold := w.asked[e.Op]; hold != nil {
+			hold.Ended = e.At
+			delete(w.asked, e.Op)
+		}
 	case Held:
 		w.held(e)
 	case Release:
 		if hold := w.holds[e.Of]; hold != nil {
 			hold.Release = e.At
-			w.calls[e.Op] = e
+			w.ends[e.Op] = hold
 		}
 	case Released:
-		if hold := w.holds[w.calls[e.Op].Of]; hold != nil && e.Why == "" {
+		if hold := w.ends[e.Op]; hold != nil && e.Why == "" {
 			hold.Released = e.At
 		}
-		delete(w.calls, e.Op)
+		delete(w.ends, e.Op)
 	case Read, Write:
 		a := &Access{
 			Worker: w.name, Op: e.Op, Name: e.Name, Write: e.Type == Write, Token: e.Token, Value: e.Value, Bare: e.Bare,
@@ -182,27 +176,16 @@ func (w *Worker) Add(e Event) {
 	}
 }
 
-// answered notes the end of an acquisition that was allowed to wait.
-func (w *Worker) answered(e Event) {
-	if wait := w.waits[e.Op]; wait != nil {
-		wait.Ended, wait.Granted = e.At, e.Type == Granted
-		delete(w.waits, e.Op)
-	}
-}
-
 func (w *Worker) granted(e Event) {
-	call, open := w.calls[e.Op]
-	if !open {
+	hold := w.asked[e.Op]
+	if hold == nil {
 		return
 	}
-	delete(w.calls, e.Op)
-	hold := &Hold{
-		Worker: w.name, Actor: call.Actor, Op: e.Op, Kind: call.Kind, Name: call.Name, Mode: cmp.Or(e.Mode, call.Mode), N: max(e.N, call.N, 1), Slot: e.Slot,
-		Owner: e.Owner, Token: e.Token, TTL: time.Duration(call.TTL), Waited: call.Wait, Called: call.At, Granted: e.At, Release: Never, Released: Never,
-	}
+	delete(w.asked, e.Op)
+	hold.Granted, hold.Ended, hold.Owner, hold.Token, hold.Slot = e.At, e.At, e.Owner, e.Token, e.Slot
+	hold.Mode, hold.N = cmp.Or(e.Mode, hold.Mode), max(e.N, hold.N, 1)
 	w.holds[e.Op] = hold
 	w.Holds = append(w.Holds, hold)
-	w.answered(e)
 }
 
 func (w *Worker) held(e Event) {
@@ -220,7 +203,7 @@ func (w *Worker) held(e Event) {
 // Arrange sorts what was collected. Call it before the checks.
 func (h *History) Arrange() {
 	h.Holds = sorted(h.Holds, func(k *Hold) int64 { return k.Called })
-	h.Waits = sorted(h.Waits, func(w *Wait) int64 { return w.Called })
+	h.Waits = sorted(h.Waits, func(k *Hold) int64 { return k.Called })
 	h.Access = sorted(h.Access, func(a *Access) int64 { return a.Called })
 	h.Faults = sorted(h.Faults, func(e Event) int64 { return e.At })
 }

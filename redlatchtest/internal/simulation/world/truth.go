@@ -136,7 +136,7 @@ func (w *World) overtaken() {
 		if holds[0].Kind == history.Mutex && !w.Plan.Strict && name != "bounded" && name != "minhold" {
 			continue // goroutines of a client stand there as one
 		}
-		var waits []*history.Wait
+		var waits []*history.Hold
 		for _, wait := range w.history.Waits {
 			if wait.Name == name {
 				waits = append(waits, wait)
@@ -147,10 +147,8 @@ func (w *World) overtaken() {
 				continue
 			}
 			for _, first := range waits {
-				if first.Called+int64(2*w.Trip()) < k.Called && first.Ended > k.Granted+int64(2*w.Trip()) && (first.Granted || first.Ended == history.Never) {
-					if first.Granted && first.Ended < k.Granted+int64(4*w.Trip()) {
-						continue
-					}
+				refused := first.Granted == history.Never && first.Ended != history.Never
+				if first.Called+int64(2*w.Trip()) < k.Called && first.Granted >= k.Granted+int64(4*w.Trip()) && !refused {
 					w.Fail("%s %q: worker %s waited from %s on, and was overtaken by worker %s, which came at %s and had it at %s",
 						k.Kind, name, first.Worker, w.history.At(first.Called), k.Worker, w.history.At(k.Called), w.history.At(k.Granted))
 				}
