@@ -19,11 +19,8 @@ type health struct {
 	look    func(context.Context) ([]Finding, error)
 	running sync.WaitGroup
 
-	mu    sync.Mutex // guards all below
-	busy  bool
-	found []Finding
-	at    time.Time // of the last examination that ended
-	err   error     // of that
+	mu    sync.Mutex // guards known
+	known report
 }
 
 // report is what a page shows of it.
@@ -31,8 +28,8 @@ type report struct {
 	Set   bool // there is a doctor
 	Busy  bool
 	Found []Finding // the worst first
-	At    time.Time
-	Err   error
+	At    time.Time // of the last examination that ended
+	Err   error     // of that
 	Worst string
 }
 
@@ -40,15 +37,12 @@ type report struct {
 func (h *health) report(ctx context.Context) report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.look != nil && !h.busy && time.Since(h.at) > healthAge && ctx.Err() == nil {
-		h.busy = true
+	h.known.Set = h.look != nil
+	if h.known.Set && !h.known.Busy && time.Since(h.known.At) > healthAge && ctx.Err() == nil {
+		h.known.Busy = true
 		h.running.Go(func() { h.examine(ctx) })
 	}
-	r := report{h.look != nil, h.busy, h.found, h.at, h.err, ""}
-	if len(h.found) > 0 {
-		r.Worst = h.found[0].Level
-	}
-	return r
+	return h.known
 }
 
 // Amiss returns the findings that are not ok.
@@ -101,7 +95,10 @@ func (h *health) examine(ctx context.Context) {
 	slices.SortStableFunc(found, func(a, b Finding) int { return rank(b.Level) - rank(a.Level) })
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.busy, h.found, h.at, h.err = false, found, time.Now(), err
+	h.known = report{Set: true, Found: found, At: time.Now(), Err: err}
+	if len(found) > 0 {
+		h.known.Worst = found[0].Level
+	}
 }
 
 // guarded turns a panic of the program's function into an error: on this goroutine it would end the
