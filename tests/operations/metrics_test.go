@@ -179,6 +179,10 @@ func TestMetricsOfBothModulesAreTheSame(t *testing.T) {
 	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 100 * time.Millisecond}).Lock(ctx); err == nil {
 		t.Fatal("Lock of what is held returned no error")
 	}
+	forced := locktest.Lock(t, c.Mutex("forced"))
+	check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(ctx, "forced", redlatch.ForceOptions{})))
+	<-forced.Context().Done()
+	locktest.Release(t, help.Adopt(t, c, help.Detach(t, locktest.Lock(t, c.Mutex("moves")))))
 	brief := locktest.Lock(t, c.Mutex("brief").With(redlatch.LockOptions{TTL: time.Second}))
 	s.Kill()
 	_, _ = c.Mutex("z").TryLock(ctx)
@@ -209,6 +213,10 @@ func TestMetricsOfBothModulesAreTheSame(t *testing.T) {
 		}
 	}
 	got, want := series(otel), series(prom)
+	for _, result := range []string{"result=answered", "result=unanswered"} {
+		name := "redlatch_request_duration_seconds{" + result + ",server=" + s.Addr() + "}"
+		check.That(t, want[name] != nil && observed(want[name]) > 1, "%s = %v, want some", name, want[name])
+	}
 	for name, g := range got {
 		w := want[name]
 		if w == nil {
