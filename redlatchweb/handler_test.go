@@ -741,6 +741,13 @@ func TestSlowRedis(t *testing.T) {
 	}
 }
 
+// shown returns what a page shows of a picture.
+func shown(t *testing.T, h *Handler, p *fleet.Picture, path string) string {
+	t.Helper()
+	pg, _ := pageAt(path)
+	return string(check.Value(h.part(pg, p, url.Values{"name": {"a"}})).OK(t).content.html)
+}
+
 // nothing is what pages say if there is nothing.
 var nothing = map[string]string{
 	"locks": "Nothing is locked", "processes": "No process holds or waits", "pools": "No slot pool is in use",
@@ -761,10 +768,8 @@ func TestUnknownIsNotNothing(t *testing.T) {
 			if path == "nodes" && p.Err != nil { // which a look that fails has asked
 				continue
 			}
-			pg, _ := pageAt(path)
-			got := check.Value(h.part(pg, p, url.Values{})).OK(t)
-			says := strings.Contains(string(got.content.html), words)
-			check.That(t, says == !p.Taken.IsZero(), "picture %d: %s says %q: %t\n%s", n, path, words, says, got.content.html)
+			got := shown(t, h, p, path)
+			check.That(t, strings.Contains(got, words) == !p.Taken.IsZero(), "picture %d: %s says %q, or not:\n%s", n, path, words, got)
 		}
 	}
 }
@@ -779,17 +784,11 @@ func TestTooFewVotes(t *testing.T) {
 		{Number: 2, Taken: time.Now(), Nodes: quorumNodes3(false)},
 	} {
 		for _, path := range []string{"locks", "lock", "leaders", "nodes"} {
-			pg, _ := pageAt(path)
-			got := check.Value(h.part(pg, p, url.Values{"name": {"a"}})).OK(t)
-			check.Equal(t, strings.Contains(string(got.content.html), "Too few nodes vote for: election."), n == 0, "picture %d: %s says that too few vote", n, path)
+			check.Equal(t, strings.Contains(shown(t, h, p, path), "Too few nodes vote for: election."), n == 0, "picture %d: %s says that too few vote", n, path)
 		}
-		pg, _ := pageAt("nodes")
-		got := check.Value(h.part(pg, p, url.Values{})).OK(t)
-		check.That(t, strings.Contains(string(got.content.html), "new or emptied"), "picture %d: a node without a run that voted is not told: %s", n, got.content.html)
+		check.That(t, strings.Contains(shown(t, h, p, "nodes"), "new or emptied"), "picture %d: a node without a run that voted is not told", n)
 		for path, words := range nothing {
-			pg, _ := pageAt(path)
-			got := check.Value(h.part(pg, p, url.Values{})).OK(t)
-			check.Equal(t, strings.Contains(string(got.content.html), words), n == 1 && path != "nodes", "picture %d: %s says %q", n, path, words)
+			check.Equal(t, strings.Contains(shown(t, h, p, path), words), n == 1 && path != "nodes", "picture %d: %s says %q", n, path, words)
 		}
 	}
 }
@@ -807,8 +806,7 @@ func TestHolderInDoubt(t *testing.T) {
 		p.Totals.Add(l)
 	}
 	for path, words := range map[string]string{"locks": "+ 2 unknown", "leaders": ">unknown<", "pools": "4 free or unknown"} {
-		pg, _ := pageAt(path)
-		got := string(check.Value(h.part(pg, p, url.Values{})).OK(t).content.html)
+		got := shown(t, h, p, path)
 		check.That(t, strings.Contains(got, words) && !strings.Contains(got, "no leader"), "%s does not say %q:\n%s", path, words, got)
 	}
 }
@@ -817,11 +815,10 @@ func TestHolderInDoubt(t *testing.T) {
 func TestRefusedIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	h := made(t, canned{}, Options{})
-	pg, _ := pageAt("locks")
 	for n, text := range []string{"READONLY You can't write against a read only replica.", "WRONGPASS invalid username-password pair"} {
 		p := &fleet.Picture{Number: uint64(n), Err: fmt.Errorf("redlatch: list names: %w", &conn.ReplyError{Text: text})}
-		got := check.Value(h.part(pg, p, url.Values{})).OK(t)
-		check.That(t, !strings.Contains(string(got.content.html), "not answer") && strings.Contains(string(got.content.html), "Redis refused the request."), "%s: %s", text, got.content.html)
+		got := shown(t, h, p, "locks")
+		check.That(t, !strings.Contains(got, "not answer") && strings.Contains(got, "Redis refused the request."), "%s: %s", text, got)
 	}
 }
 
