@@ -5,8 +5,4 @@
 //
 //	mutants      tests that notice nothing: known breaks of the code
 //	simulated    mutants that the simulation does not find
-//
-// # Helpers
-//
-//	help_switch  nearly all mutants in one build, of which a program has one
 package mutants

@@ -1,49 +1,22 @@
 package mutants
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 const (
 	// simulatedVariable runs TestMutantsAreSimulated, for the mutants whose names match it.
 	simulatedVariable = "REDLATCH_SIMULATED"
 
-	// verdictsVariable names the file that has the verdicts. A mutant that has one there is not tried
-	// again. So the whole table can be tried in parts.
-	verdictsVariable = "REDLATCH_SIMULATED_VERDICTS"
-
 	// patiently is how many worlds a simulation may run to find a mutant. They take about a minute of
 	// a core that does nothing else. Their number does not depend on what else the machine does.
 	patiently = 140
-
-	// stuck is when a simulation is given up, which no mutant but one that hangs comes to.
-	stuck = 40 * time.Minute
-
-	// argumentsVariable has more arguments for the simulation, such as -roles=mutex,slots while a role
-	// is written.
-	argumentsVariable = "REDLATCH_SIMULATED_ARGS"
-
-	// scriptsVariable names the directory that has the Lua files of a simulation, and numberVariable
-	// the mutant that is on in one whose binary has many.
-	scriptsVariable = "REDLATCH_SIMULATED_SCRIPTS"
-	numberVariable  = "REDLATCH_SIMULATED_NUMBER"
 )
 
 // outOfReach says which mutants the simulation cannot find, by the beginning of the file or of the
@@ -137,14 +110,6 @@ func whyMissed(name string) string {
 	return ""
 }
 
-// TestMutantsBuild: a mutant that does not build would be one that every test finds.
-func TestMutantsBuild(t *testing.T) {
-	t.Parallel()
-	root := check.Value(filepath.Abs(root)).OK(t)
-	s := simulations{root: root, dir: t.TempDir()}
-	check.OK(t, "prepare", s.prepare())
-}
-
 // TestMutantsAreSimulated tells which mutants the simulation finds without any other test, and prints
 // the rest. It fails for none.
 func TestMutantsAreSimulated(t *testing.T) {
@@ -152,57 +117,31 @@ func TestMutantsAreSimulated(t *testing.T) {
 	if err != nil || wanted.String() == "" {
 		t.Skipf("set %s=. to run it, or make mutants-simulated: it takes hours (%v)", simulatedVariable, err)
 	}
-	root, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verdicts, err := openVerdicts(os.Getenv(verdictsVariable))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer verdicts.close()
-	var chosen []mutant
-	for _, m := range mutants {
-		if !wanted.MatchString(m.name) {
-			continue
-		}
-		if why := reasonToSkip(m); why != "" {
-			t.Logf("not tried, %s: %s: %s", why, m.file, m.name)
-			continue
-		}
-		chosen = append(chosen, m)
-	}
-	s := simulations{root: root, dir: t.TempDir()}
+	var tried, found atomic.Int64
 	t.Run("all", func(t *testing.T) { // with -parallel=2, two at a time
-		for _, m := range chosen {
+		for _, m := range mutants {
+			if !wanted.MatchString(m.name) {
+				continue
+			}
+			if why := reasonToSkip(m); why != "" {
+				t.Logf("not tried, %s: %s: %s", why, m.file, m.name)
+				continue
+			}
 			t.Run(m.name, func(t *testing.T) {
 				t.Parallel()
-				if verdicts.has(m.name) {
+				m.tests = simulated
+				survives, output := m.try(t, m.folders())
+				tried.Add(1)
+				if survives {
+					t.Logf("missed: %s: %s (%s)", m.file, m.name, cmp.Or(whyMissed(m.name), "found before"))
 					return
 				}
-				start := time.Now()
-				text, found := s.try(t, m)
-				if !found {
-					text = ""
-				}
-				done, missed, err := verdicts.add(m.name, found, firstFailure(text))
-				if err != nil {
-					t.Fatal(err)
-				}
-				fmt.Fprintf(os.Stderr, "%3d of %d, %d missed: %s after %3.0fs: %s: %s: %s\n", done, len(chosen), missed,
-					word(found), time.Since(start).Seconds(), m.file, m.name, firstFailure(text))
+				found.Add(1)
+				t.Logf("found: %s: %s: %s", m.file, m.name, firstFailure(output))
 			})
 		}
 	})
-	found := 0
-	for _, m := range chosen {
-		if verdicts.all[m.name] {
-			found++
-		} else if verdicts.has(m.name) {
-			t.Logf("missed: %s: %s (%s)", m.file, m.name, cmp.Or(whyMissed(m.name), "found before"))
-		}
-	}
-	t.Logf("the simulation finds %d of %d mutants", found, len(chosen))
+	t.Logf("the simulation finds %d of %d mutants", found.Load(), tried.Load())
 }
 
 // reasonToSkip returns why the simulation cannot find a mutant; "" if it can.
@@ -215,71 +154,6 @@ func reasonToSkip(m mutant) string {
 	return ""
 }
 
-func word(found bool) string {
-	if found {
-		return "found"
-	}
-	return "missed"
-}
-
-// verdicts are what is known of the mutants: whether each was found. A file has them, too, a line
-// each, if there is a name of one.
-type verdicts struct {
-	file *os.File
-
-	mu  sync.Mutex // guards what is below
-	all map[string]bool
-}
-
-// openVerdicts reads the verdicts in a file, which it creates if there is none.
-func openVerdicts(name string) (*verdicts, error) {
-	v := &verdicts{all: make(map[string]bool)}
-	if name == "" {
-		return v, nil
-	}
-	text, err := os.ReadFile(name)
-	if err != nil && !os.IsNotExist(err) {
-		return nil, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Split(strings.TrimSpace(line), "\t"); len(fields) > 1 {
-			v.all[fields[1]] = fields[0] == word(true)
-		}
-	}
-	v.file, err = os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	return v, err
-}
-
-func (v *verdicts) close() {
-	if v.file != nil {
-		_ = v.file.Close()
-	}
-}
-
-// has reports whether there is a verdict on a mutant.
-func (v *verdicts) has(name string) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	_, has := v.all[name]
-	return has
-}
-
-// add notes a verdict, and returns how many there are, and how many mutants of those were missed.
-func (v *verdicts) add(name string, found bool, by string) (done, missed int, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.all[name] = found
-	if v.file != nil {
-		_, err = fmt.Fprintf(v.file, "%s\t%s\t%s\n", word(found), name, by)
-	}
-	for found := range maps.Values(v.all) {
-		if !found {
-			missed++
-		}
-	}
-	return len(v.all), missed, err
-}
-
 // firstFailure returns the line of a simulation's output that says what was wrong.
 func firstFailure(text string) string {
 	for line := range strings.Lines(text) {
@@ -289,139 +163,4 @@ func firstFailure(text string) string {
 		}
 	}
 	return strings.Join(strings.Fields(text[:min(len(text), 300)]), " ")
-}
-
-// simulations are simulations with mutants.
-type simulations struct {
-	root, dir string
-	prepared  sync.Once // guards what is below
-	err       error
-	binary    string // has all mutants that a variable can turn on
-	numbers   map[string]int
-}
-
-// prepare builds the binary that can have every mutant of Lua, since it reads those files from a
-// directory, and every mutant of functions.
-func (s *simulations) prepare() error {
-	s.prepared.Do(func() {
-		s.binary, s.numbers = filepath.Join(s.dir, "all.test"), make(map[string]int)
-		texts := make(map[string][]byte)
-		if s.err = s.readScriptsFromDirectory(texts); s.err != nil {
-			return
-		}
-		files := make(map[string]*switched)
-		for i, m := range mutants {
-			if filepath.Ext(m.file) != ".go" || reasonToSkip(m) != "" {
-				continue
-			}
-			name := filepath.Join(s.root, filepath.FromSlash(m.file))
-			if files[name] == nil {
-				source, err := os.ReadFile(name)
-				if s.err = err; err != nil {
-					return
-				}
-				files[name] = &switched{source: source, changes: make(map[int][]variant), names: make(map[string]bool)}
-			}
-			if files[name].add(m, i+1) {
-				s.numbers[m.name] = i + 1
-			}
-		}
-		for name, f := range files {
-			if len(f.names) > 0 {
-				texts[name] = f.text()
-				texts[switchPath(name)] = switchFile(packageName(f.source), numberVariable)
-			}
-		}
-		s.err = s.build(texts, s.binary)
-	})
-	return s.err
-}
-
-// readScriptsFromDirectory changes the file that embeds the Lua files.
-func (s *simulations) readScriptsFromDirectory(texts map[string][]byte) error {
-	name := filepath.Join(s.root, "internal", "protocol", "script", "kind.go")
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	for _, c := range [][2]string{
-		{"\"embed\"\n", "\"io/fs\"\n\t\"os\"\n\t\"path/filepath\"\n"},
-		{"//go:embed lua/*.lua\nvar files embed.FS\n", "var files directory\n\n" +
-			"type directory struct{}\n\n" +
-			"func at(name string) string { return filepath.Join(os.Getenv(\"" + scriptsVariable + "\"), filepath.Base(name)) }\n\n" +
-			"func (directory) ReadFile(name string) ([]byte, error) { return os.ReadFile(at(name)) }\n\n" +
-			"func (directory) ReadDir(string) ([]fs.DirEntry, error) { return os.ReadDir(at(\".\")) }\n"},
-	} {
-		if bytes.Count(text, []byte(c[0])) != 1 {
-			return fmt.Errorf("%s does not have %q once: adapt what makes it read a directory", name, c[0])
-		}
-		text = bytes.Replace(text, []byte(c[0]), []byte(c[1]), 1)
-	}
-	texts[name] = text
-	return nil
-}
-
-// build builds the simulation with other texts in some files.
-func (s *simulations) build(texts map[string][]byte, binary string) error {
-	replace := make(map[string]string)
-	for name, text := range texts {
-		changed := fmt.Sprintf("%s.%d.go", binary, len(replace))
-		replace[name] = changed
-		if err := os.WriteFile(changed, text, 0o600); err != nil {
-			return err
-		}
-	}
-	list := binary + ".json"
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err := cmp.Or(err, os.WriteFile(list, overlay, 0o600)); err != nil {
-		return err
-	}
-	build := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", list, "-o", binary, "./internal/simulation")
-	build.Dir = filepath.Join(s.root, "redlatchtest")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("it does not build: %w\n%s", err, out)
-	}
-	return nil
-}
-
-// try runs the simulation with a mutant. It returns what that printed, and whether it failed.
-func (s *simulations) try(t *testing.T, m mutant) (text string, found bool) {
-	t.Helper()
-	check.OK(t, "prepare", s.prepare())
-	dir := t.TempDir()
-	original := filepath.Join(s.root, filepath.FromSlash(m.file))
-	source, err := os.ReadFile(original)
-	if err != nil {
-		t.Fatal(err)
-	}
-	source = bytes.Replace(source, []byte(m.old), []byte(m.new), 1)
-	binary, scripts := s.binary, filepath.Join(s.root, "internal", "protocol", "script", "lua")
-	if filepath.Ext(m.file) == ".lua" {
-		scripts = filepath.Join(dir, "lua")
-		err = cmp.Or(
-			os.CopyFS(scripts, os.DirFS(filepath.Dir(original))),
-			os.WriteFile(filepath.Join(scripts, filepath.Base(m.file)), source, 0o600),
-		)
-	} else if s.numbers[m.name] == 0 {
-		texts := map[string][]byte{original: source}
-		binary = filepath.Join(dir, "simulation.test")
-		err = s.readScriptsFromDirectory(texts)
-		texts[original] = source
-		err = cmp.Or(err, s.build(texts, binary))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), stuck)
-	defer cancel()
-	args := append([]string{
-		"-test.run=^TestSimulate$", "-test.v", "-test.timeout=0",
-		"-seed=1", fmt.Sprintf("-seeds=%d", patiently), "-failures=1", "-processes=1",
-	}, strings.Fields(os.Getenv(argumentsVariable))...)
-	run := exec.CommandContext(ctx, binary, args...)
-	run.Dir = dir
-	run.Env = append(os.Environ(), scriptsVariable+"="+scripts, fmt.Sprintf("%s=%d", numberVariable, s.numbers[m.name]))
-	out, err := run.CombinedOutput()
-	check.Must(t, err == nil || errors.As(err, new(*exec.ExitError)), "the simulation does not run: %v\n%s", err, out)
-	return string(out), err != nil
 }
