@@ -456,6 +456,8 @@ var mutants = []mutant{
 		"needed, shared := l.resent && ", "needed, shared := false && ", "TestTextAfterALateCopy"),
 	breaks("lease of an unknown owner that goes on", "internal/engine/lease/detach.go",
 		"		events = l.giveUpLocked(err)\n", "", "TestDetachWhoseOwnerIsUnknown"),
+	breaks("waiters that have missed messages, and do not ask", "internal/engine/hear.go",
+		"	e.Line.PollNow(s)\n", "", "TestEveryKindSubscriptionIsLost"),
 	breaks("holder that has missed messages, and does not ask", "internal/engine/hear.go",
 		"		e.Keeper.Recheck(s.Key())\n", "", "TestForceWhileDeaf"),
 	breaks("extend by the program that leaves nodes without the lease", "internal/engine/lease/extend.go",

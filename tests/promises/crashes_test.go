@@ -110,37 +110,6 @@ func TestCrashedWaiterBesideAHolderCostsNothing(t *testing.T) {
 	})
 }
 
-// TestEveryKindHolderIsKilled: the next gets in when the lease of a holder that was killed is over;
-// for a slot, when its rest is. Nothing but that lets it in while the test is patient.
-func TestEveryKindHolderIsKilled(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		l := help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind)
-		holder := worker.Start(t, worker.Job{URL: s.URL(), Name: l.Name, Kind: kind, TTL: time.Second, Heartbeat: 500 * time.Millisecond})
-		held := holder.Next()
-		holder.Kill() // before there is a line: on a slow machine the lease ends first
-		help.WantSuccessor(t, s, help.GoEnter(t.Context(), l), held.Token)
-	})
-}
-
-// TestEveryKindHolderIsSuspended: a holder that is stopped past its TTL wakes without its lock, and
-// its token is older than the next one's.
-func TestEveryKindHolderIsSuspended(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		l := help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind)
-		holder := worker.Start(t, worker.Job{URL: s.URL(), Name: l.Name, Kind: kind, TTL: time.Second, Heartbeat: 500 * time.Millisecond})
-		held := holder.Next()
-		holder.Suspend()
-		successor := help.Enter(t, l)
-		holder.Resume()
-		holder.Ask()
-		if got := holder.Next(); got.Held || got.Token != 0 || !got.Lost {
-			t.Errorf("the holder that was suspended reports %+v, want that it lost the lock", got)
-		}
-		check.That(t, successor.Token() > held.Token, "token %d after %d, want more", successor.Token(), held.Token)
-		locktest.Release(t, successor)
-	})
-}
-
 // TestEveryKindWaiterIsKilled: a waiter that died is passed over at once, and soon takes no place in a
 // line with a bound.
 func TestEveryKindWaiterIsKilled(t *testing.T) {

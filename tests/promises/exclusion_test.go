@@ -21,29 +21,27 @@ import (
 )
 
 // TestSuspendedHolderWakesWithoutItsLock: the process that a collector's pause or a laptop's lid
-// stops in the middle of its work.
+// stops in the middle of its work, past its TTL.
 func TestSuspendedHolderWakesWithoutItsLock(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	// The TTL outlasts a pause of the machine: the holder has the lock when it tells its token.
-	holder := worker.Start(t, worker.Job{URL: s.URL(), Name: "a", TTL: 3 * time.Second, Heartbeat: time.Minute})
-	var resource help.HighWater
-	old := holder.Next()
-	check.Must(t, old.Held && resource.Admit(old.Token), "the holder reports %+v, want it to hold the lock", old)
-	result := help.GoLock(t.Context(), locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	holder.Suspend()
-	l := help.Await(t, result)
-	check.That(t, l.Token() > old.Token && resource.Admit(l.Token()), "the next token is %d after %d, want more, and admitted", l.Token(), old.Token)
-
-	holder.Ask()
-	holder.Resume()
-	woken := holder.Next()
-	check.That(t, woken.Token == 0 && !woken.Held && woken.Done && woken.Lost, "after waking it reports %+v, want token 0, not held, context done, lost", woken)
-	if resource.Admit(old.Token) {
-		t.Errorf("the resource took a write with the old token %d after one with %d", old.Token, l.Token())
-	}
-	locktest.Release(t, l)
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		l := help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind)
+		// The TTL outlasts a pause of the machine: the holder has the lock when it tells its token.
+		holder := worker.Start(t, worker.Job{URL: s.URL(), Name: l.Name, Kind: kind, TTL: 3 * time.Second, Heartbeat: time.Minute})
+		var resource help.HighWater
+		old := holder.Next()
+		check.Must(t, old.Held && resource.Admit(old.Token), "the holder reports %+v, want it to hold the lock", old)
+		result := help.GoEnter(t.Context(), l)
+		locktest.InLine(t, s, l.Name, 1)
+		holder.Suspend()
+		next := help.Await(t, result)
+		check.That(t, next.Token() > old.Token && resource.Admit(next.Token()), "the next token is %d after %d, want more, and admitted", next.Token(), old.Token)
+		holder.Ask()
+		holder.Resume()
+		woken := holder.Next()
+		check.That(t, woken.Token == 0 && !woken.Held && woken.Done && woken.Lost, "after waking it reports %+v, want token 0, not held, context done, lost", woken)
+		check.That(t, !resource.Admit(old.Token), "the resource took a write with the old token %d after one with %d", old.Token, next.Token())
+		locktest.Release(t, next)
+	})
 }
 
 // TestKindsExcludeEachOther: a name that is used for one kind, or that somebody waits for as one,
