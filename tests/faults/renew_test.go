@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,26 +17,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
-
-func TestRenewOff(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		var seen help.Events
-		o := help.Brisk(3 * time.Second)
-		o.Hook, o.Lock.Renew = seen.Hook, redlatch.Off
-		l := locktest.Lock(t, s.Client(t, o).Mutex("a"))
-		before := l.Deadline()
-		time.Sleep(time.Second)
-		if err := l.Extend(t.Context()); err != nil || l.Deadline().Sub(before) != time.Second {
-			t.Errorf("Extend = %v, deadline moved by %v, want nil and the second that has passed", err, l.Deadline().Sub(before))
-		}
-		help.WantLostAtDeadline(t, l)
-		check.That(t, strings.Contains(l.Err().Error(), "Renew is Off"), "Err = %v, want it to say why", l.Err())
-		if n := len(seen.Of(redlatch.EventExtended, "a")); n != 1 {
-			t.Errorf("extended %d times, want once, as the program did", n)
-		}
-	})
-}
 
 func TestEnsure(t *testing.T) {
 	t.Parallel()

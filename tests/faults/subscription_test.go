@@ -99,19 +99,3 @@ func TestWordToAskDuringAPoll(t *testing.T) {
 	locktest.Release(t, l)
 	locktest.Release(t, help.Await(t, result))
 }
-
-// TestWaitingWithoutPubSub: the clients may use all keys and commands, and no channel. It is the same on
-// servers without publish/subscribe (asynq#1095). A waiter gets the lock all the same.
-func TestWaitingWithoutPubSub(t *testing.T) {
-	t.Parallel()
-	redistest.Needs(t, "right to a channel that could be withheld")
-	s := redistest.Start(t)
-	s.Do("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
-	url := "redis://deaf:secret@" + s.Addr()
-	held := locktest.Lock(t, locktest.Open(t, url, help.Sluggish()).Mutex("a"))
-	waits := help.GoLock(t.Context(), locktest.Open(t, url, help.Sluggish()).Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	locktest.Release(t, held)
-	locktest.Release(t, help.Await(t, waits))
-	help.AwaitFree(t, s, "a")
-}

@@ -1419,6 +1419,8 @@ var mutants = []mutant{
 		"		s.MarkUncounted()\n", "", "TestWaiterThatListensAtAReplica"),
 	breaks("no look when the subscription is lost", "internal/link/subscribe/listener.go",
 		"			n = 0\n			l.handler.Changed(s)\n", "			n = 0\n", "TestLostSubscriptionComesBack"),
+	breaks("waiter that hears nothing, and asks no sooner for that", "internal/engine/line/pace.go",
+		"	if !ln.Subscription(p.lock).Connected() {\n", "	if false {\n", "TestSimulate/belated"),
 	breaks("no look at a holder that grants nothing", "internal/engine/line/pace.go",
 		"	if foreign {\n", "	if false {\n", "TestSimulate/shared"),
 	breaks("no look when the holder's lease is over", "internal/engine/line/pace.go",
