@@ -88,42 +88,6 @@ func TestCrashedWaiterCostsThoseBehindItAHeartbeat(t *testing.T) {
 	})
 }
 
-// waysIn is waiting, and trying again and again.
-func waysIn() map[string]func(*testing.T, kindtest.Lock) <-chan help.Outcome {
-	return map[string]func(*testing.T, kindtest.Lock) <-chan help.Outcome{
-		"try":  help.TryUntil,
-		"wait": func(t *testing.T, l kindtest.Lock) <-chan help.Outcome { return help.GoEnter(t.Context(), l) },
-	}
-}
-
-// TestSuspendedWaiterThatIsServedCostsItsHorizon: the same where it is granted what it cannot use,
-// with a TTL of an hour; of a slot, its rest follows, which is a TTL, and so is short here.
-func TestSuspendedWaiterThatIsServedCostsItsHorizon(t *testing.T) {
-	const heartbeat = 400 * time.Millisecond
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		for way, wait := range waysIn() {
-			t.Run(way, func(t *testing.T) {
-				t.Parallel()
-				ttl := help.Lasting
-				if kindtest.Kinds()[kind] == "slotpool" {
-					ttl = 3 * heartbeat
-				}
-				l := kindtest.Locks(locktest.Open(t, s.URL(), help.Beats(heartbeat)), way)[kind]
-				held := help.Enter(t, l)
-				stuck := worker.Start(t, worker.Job{URL: s.URL(), Name: l.Name, Kind: kind, TTL: ttl, Heartbeat: heartbeat})
-				stuck.Waits(s, l.Name)
-				stuck.Suspend()
-				locktest.Release(t, held)
-				began := time.Now()
-				lease := help.Await(t, wait(t, l))
-				help.WantCost(t, began, 7*heartbeat)
-				locktest.Release(t, lease)
-				stuck.Kill()
-			})
-		}
-	})
-}
-
 // TestCrashedWaiterInAClusterCostsNothing: "A crashed waiter costs nothing once Redis sees its
 // connection closed". In a cluster it listens to a sharded channel, which the node of the name
 // knows.
@@ -191,7 +155,10 @@ func TestSuspendedWaiterBesideAHolderCostsItsHorizon(t *testing.T) {
 	const heartbeat = 400 * time.Millisecond
 	s := redistest.Start(t)
 	for name, r := range worker.Rooms() {
-		for way, wait := range waysIn() {
+		for way, wait := range map[string]func(*testing.T, kindtest.Lock) <-chan help.Outcome{
+			"try":  help.TryUntil,
+			"wait": func(t *testing.T, l kindtest.Lock) <-chan help.Outcome { return help.GoEnter(t.Context(), l) },
+		} {
 			t.Run(way+" "+name, func(t *testing.T) {
 				t.Parallel()
 				stuck := r.Behind(t, s, way+name, heartbeat)
