@@ -111,7 +111,7 @@ func (p *SlotPool) TryDo(ctx context.Context, f func(ctx context.Context, s *Slo
 
 // Resize changes the number of slots, as [Semaphore.Resize] does for permits. Holders keep their
 // slots, even if the numbers are now too high; those are not given again. A slot in quarantine
-// counts as held.
+// counts as held. On a quorum, a node that lost its data has the number with which a holder came.
 func (p *SlotPool) Resize(ctx context.Context, n int) (*SlotPool, error) {
 	next := p.latch.client.SlotPool(p.latch.Name, n, p.options)
 	next.latch.resolve(p.latch.options)
