@@ -171,6 +171,30 @@ func TestRights(t *testing.T) {
 	all.want(t, "rights", doctor.OK)
 }
 
+// TestServerThatRefusesToWrite: it has too few replicas, and no lock can be acquired. The doctor found nothing.
+func TestServerThatRefusesToWrite(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--min-replicas-to-write", "1")
+	all := examine(t, s.URL())
+	all.want(t, "writes", doctor.Fault, "NOREPLICAS")
+	all.want(t, "rights", doctor.OK)
+	s.Do("CONFIG", "SET", "min-replicas-to-write", "0")
+	examine(t, s.URL()).wantNo(t, doctor.Fault)
+}
+
+// TestCommandsThatAServerLacks: a server that does not know a command is at fault, and not its user.
+func TestCommandsThatAServerLacks(t *testing.T) {
+	t.Parallel()
+	for name, words := range map[string][]string{"ZADD": {"does not know", "zadd"}, "EVALSHA": {"scripts cannot be run: ERR unknown command"}} {
+		all := examine(t, redistest.Start(t, "--rename-command", name, "").URL())
+		all.want(t, "rights", doctor.Fault, append(words, "--probe")...)
+		for _, f := range all {
+			check.That(t, f.Check != "rights" || !strings.Contains(f.Found+f.Advice, "user"), "without %s: %+v", name, f)
+		}
+	}
+	examine(t, redistest.Start(t, "--rename-command", "XADD", "").URL()).want(t, "journal", doctor.Note, "unknown to the server: xadd")
+}
+
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)

@@ -103,30 +103,54 @@ func (v *visit) rights(ctx context.Context, n *node) {
 	case r.Err != nil && retry.Transient(r.Err):
 		v.report(Finding{n.addr, "rights", Fault, what + clean(r.Err), "run the doctor again when the server works: the user's rights are still unknown"})
 		return
-	case r.Err != nil:
+	case retry.Says(r.Err, "NOPERM"):
 		v.lacks(n, what+clean(r.Err))
 		return
-	}
-	var refused, ofJournal []string
-	for _, name := range r.Reply.List {
-		if access.ForJournal(name.Text) {
-			ofJournal = append(ofJournal, name.Text)
-		} else {
-			refused = append(refused, name.Text)
-		}
-	}
-	if len(ofJournal) > 0 {
-		v.report(Finding{
-			n.addr, "journal", Note, "not permitted in scripts: " + strings.Join(ofJournal, ", "),
-			"`redlatch log` stays empty; everything else works; " + permit,
-		})
-	}
-	if len(refused) > 0 {
-		v.lacks(n, "not permitted in scripts, or not on keys under the prefix: "+strings.Join(refused, ", "))
+	case r.Err != nil:
+		v.report(Finding{n.addr, "rights", Fault, what + clean(r.Err), unknown})
 		return
 	}
-	v.report(Finding{n.addr, "rights", OK, "scripts and their commands are permitted", ""})
+	said := r.Reply.List
+	names := func(all []conn.Reply, journal bool) string {
+		var of []string
+		for _, name := range all {
+			if access.ForJournal(name.Text) == journal {
+				of = append(of, name.Text)
+			}
+		}
+		return strings.Join(of, ", ")
+	}
+	for i, advice := range []string{permit, unknown} {
+		if all := names(said[i].List, true); all != "" {
+			what := []string{"not permitted in scripts: ", "unknown to the server: "}[i]
+			v.report(Finding{n.addr, "journal", Note, what + all, "`redlatch log` stays empty; everything else works; " + advice})
+		}
+	}
+	refused, missing := names(said[0].List, false), names(said[1].List, false)
+	if refused != "" {
+		v.lacks(n, "not permitted in scripts, or not on keys under the prefix: "+refused)
+	}
+	if missing != "" {
+		v.report(Finding{n.addr, "rights", Fault, "the server does not know commands that scripts need: " + missing, unknown})
+	}
+	if refused+missing == "" {
+		v.report(Finding{n.addr, "rights", OK, "scripts and their commands are permitted", ""})
+	}
+	v.writes(n, said[2].Text)
 }
+
+// writes reports why a server refuses to write, if it does: it has too few replicas or a full disk, for
+// instance. Without the right, and for a replica, another finding says so.
+func (v *visit) writes(n *node, why string) {
+	if why == "" || strings.HasPrefix(why, "READONLY") || strings.Contains(why, "permission") || strings.Contains(why, "can't ") {
+		return
+	}
+	_, advice := v.Explain(&conn.ReplyError{Text: why}, v.url)
+	v.report(Finding{n.addr, "writes", Fault, "the server refuses to write: " + why, cmp.Or(advice, "see its log")})
+}
+
+// unknown is the advice for a server that lacks commands.
+const unknown = "it is not Redis, or its rename-command hides them: `redlatch doctor --probe` tests it"
 
 // permit is the advice for a user without the rights.
 const permit = "`redlatch doctor --acl` prints the commands that give the rights"

@@ -1,8 +1,10 @@
 -- Runs each command of ARGV with as many arguments as it takes, all of them KEYS[1], which is not in
--- use, and returns those that are not permitted. What else may be wrong with the arguments does not
--- matter.
+-- use. What else may be wrong with the arguments does not matter.
+--
+-- Reply {those that are not permitted, those that the server does not know, why it refuses to write
+--       or ''}
 
-local refused = {}
+local refused, unknown = {}, {}
 for _, name in ipairs(ARGV) do
   local args = {}
   for n = 0, 5 do
@@ -11,6 +13,8 @@ for _, name in ipairs(ARGV) do
     if not string.find(string.lower(err), 'wrong number of arg') then
       if string.find(err, "can't run this command") or string.find(err, "can't access") or string.find(err, 'NOPERM') or string.find(err, 'no permissions') then
         refused[#refused + 1] = name
+      elseif n == 0 and string.find(err, 'Unknown Redis command') then -- else a subcommand is meant
+        unknown[#unknown + 1] = name
       end
       break
     end
@@ -18,4 +22,6 @@ for _, name in ipairs(ARGV) do
   end
 end
 redis.pcall('del', KEYS[1])
-return refused
+local written = redis.pcall('set', KEYS[1], '', 'px', 1000)
+redis.pcall('del', KEYS[1])
+return {refused, unknown, written.err or ''}

@@ -28,6 +28,7 @@ var refusals = map[string]string{
 	"CLUSTERDOWN": "the cluster does not serve that name: `redlatch doctor` looks at each of its nodes",
 	"BUSY":        "another program's script blocks the server: see its log; `redis-cli SCRIPT KILL` ends a script that has written nothing",
 	"OOM":         "the server is out of memory: `redlatch doctor` looks at its limit and its policy",
+	"NOREPLICAS":  "fewer replicas than its min-replicas-to-write are in touch with the server: start them, or lower that number",
 	"MISCONF":     "the server cannot save its data, and so refuses writes: see its log, and the disk",
 }
 
@@ -38,6 +39,7 @@ var signs = []struct{ text, plain, secure string }{
 	{"x509: ", "the certificate is not valid for the host in the URL, or not valid today: use a host name that it lists", ""},
 	{"received unknown message type", "the program on this port is not Redis: see the port in the URL", ""},
 	{"no such host", "see the name of the host in the URL", ""},
+	{"running in protected mode", "the server lets in only clients on its own machine: give its user a password, or set protected-mode no", ""},
 	{"max number of clients", "the server has as many connections as its maxclients allows: stop some clients, or raise maxclients over a connection that is still open", ""},
 	{"role is not master", "Sentinel names a server that is not a master: retry after the failover, or check `SENTINEL MASTERS`", ""},
 	{"connection refused", hintUnreachable, hintNoTLS},

@@ -34,8 +34,12 @@ func TestAdvice(t *testing.T) {
 		// During a failover it may name a replica, of which rueidis says this.
 		"Sentinel names a server that is not a master": fmt.Errorf("%w: the redis role is not master", redlatch.ErrUnreachable),
 
+		// Redis closes the connection at once, as a TLS server would.
+		"give its user a password": fmt.Errorf(`%w: read: connection reset by peer, after "DENIED Redis is running in protected mode because"`, redlatch.ErrUnreachable),
+
 		"are being moved to another node": &conn.ReplyError{Text: "TRYAGAIN Multiple keys request during rehashing of slot"},
 		"does not serve that name":        &conn.ReplyError{Text: "CLUSTERDOWN The cluster is down"},
+		"fewer replicas than":             &conn.ReplyError{Text: "NOREPLICAS Not enough good replicas to write."},
 		"another program's script":        &conn.ReplyError{Text: "BUSY Redis is busy running a script."},
 	} {
 		if got := Advice(err, []string{"redis+sentinel://host/name"}); !strings.Contains(got, want) {

@@ -46,7 +46,7 @@ func TestWhatKeepsOthersOut(t *testing.T) {
 	kept, window := web, redlatch.Holder{Owner: "window", Resting: true}
 	kept.Kept = at.Add(-2 * time.Second)
 	for want, holders := range map[string][]redlatch.Holder{
-		"nobody holds it": nil,
+		"nobody holds it":                                               nil,
 		"held by web (pid 7 on a1) for 1m0s":                            {kept, web},
 		"held by web (pid 7 on a1) for 1m0s and 1 more":                 {web, kept, web},
 		"kept by web (pid 7 on a1), which only keeps it, unused for 2s": {kept},
