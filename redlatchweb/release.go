@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -73,15 +72,6 @@ func (h *Handler) stillThere(ctx context.Context, name, owner, window string) er
 		err = redlatch.ErrNotHeld
 	}
 	return err
-}
-
-// windowOf returns a text that is another for each window of a job; "" for other holders, and if the
-// server does not tell, as over a quorum.
-func windowOf(h redlatch.Holder) string {
-	if !fleet.BetweenRuns(h) || h.Since.IsZero() {
-		return ""
-	}
-	return strconv.FormatInt(h.Since.UnixMicro(), 10)
 }
 
 // typed reports whether a viewer typed a name, as it is or as the page shows it: a browser shows a

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"strconv"
 	"strings"
 	"time"
 
@@ -106,4 +107,13 @@ func voteText(v redlatch.NodeVote) string {
 		return "about to vote"
 	}
 	return "no answer"
+}
+
+// windowOf returns a text that is another for each window of a job; "" for other holders, and if the
+// server does not tell, as over a quorum.
+func windowOf(h redlatch.Holder) string {
+	if !fleet.BetweenRuns(h) || h.Since.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(h.Since.UnixMicro(), 10)
 }
