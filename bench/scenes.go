@@ -385,14 +385,6 @@ func killedScenes(f form) []scene {
 	}}
 }
 
-// pick returns one value if a condition holds, and another otherwise.
-func pick[T any](condition bool, one, other T) T {
-	if condition {
-		return one
-	}
-	return other
-}
-
 // plural returns a number of things in words.
 func plural(n int, what string) string {
 	if n == 1 {

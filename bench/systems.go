@@ -313,6 +313,14 @@ func openRueidislock(to target, ttl time.Duration) (locker, error) {
 	return locker{get: get, close: locks.Close}, nil
 }
 
+// pick returns one value if a condition holds, and another otherwise.
+func pick[T any](condition bool, one, other T) T {
+	if condition {
+		return one
+	}
+	return other
+}
+
 // patienceWithPeers is the time limit of a step in which a client of another library can hang.
 const patienceWithPeers = 45 * time.Second
 
