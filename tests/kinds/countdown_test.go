@@ -46,7 +46,9 @@ func TestCountDownWithoutACount(t *testing.T) {
 		}
 		set, err := d.TrySetCount(t.Context(), 1, 100*time.Millisecond)
 		check.Must(t, set && err == nil, "TrySetCount = %t, %v", set, err)
+		began := time.Now()
 		check.Error(t, "Await of what expires", d.Await(t.Context()), redlatch.ErrNotSet)
+		check.That(t, time.Since(began) < time.Second, "a wait for what expired ended %v later, want a heartbeat of 500ms", time.Since(began))
 	})
 }
 

@@ -156,22 +156,6 @@ func deleted(a *player) {
 	_ = d.Delete(a.Ctx)
 }
 
-// expires waits for a count until it expires, which does not count as zero.
-func expires(a *player) {
-	a.Rounds++
-	d := a.Client.CountDownLatch(fmt.Sprintf("round-expires-%s-%d-%d", a.Name, a.Number, a.Rounds))
-	expiry := 100*time.Millisecond + a.UpTo(300*time.Millisecond)
-	set, err := d.TrySetCount(a.Ctx, 2, expiry)
-	a.needs(err == nil && set)
-	start := time.Now()
-	err = d.Await(a.Ctx)
-	a.Alwaysf(err != nil, "Await of a count that expired = nil")
-	if a.Ctx.Err() == nil {
-		a.Wantf(errors.Is(err, redlatch.ErrNotSet), "Await of a count that expired = %v", err)
-		a.Wantf(time.Since(start) < expiry+6*a.Plan.Heartbeat/5+2*a.Trip(), "Await of a count that expired takes %v", time.Since(start))
-	}
-}
-
 // straggled sets a count, takes it down and deletes it, while the first copy of some requests
 // arrives later than what follows. Each call still counts once, and the last one ends in time
 // although its requests get lost.

@@ -9,37 +9,6 @@ import (
 
 // This file has scenes in which a partner dies, or hears nothing.
 
-// succeeds makes a holder die. The first waiter in line gets the lock as soon as that lease ends,
-// and so does the second after the first has died.
-func succeeds(a *player) {
-	k, ttl := a.lock(), 900*time.Millisecond+a.UpTo(600*time.Millisecond)
-	slow := func(o *redlatch.Options) { o.Heartbeat, o.Lock.TTL = 5*time.Second, 40*time.Second }
-	brief := func(o *redlatch.Options) { o.Lock.TTL = ttl }
-	holder, p, q := a.meets(brief), a.meets(brief), a.meets(slow)
-	_, err := k.try(holder.Client)
-	a.needs(err == nil)
-	ctx := a.within(5 * time.Second)
-	first, second := k.queues(ctx, p.Client), k.queues(ctx, q.Client)
-	holder.dies()
-	a.Rest(a.Trip()) // an extend may be on its way
-	left, died := k.kept(), time.Now()
-	late := func(w *waiter) time.Duration { return w.at.Sub(died) - left }
-	soon := ttl/20 + 10*time.Millisecond + 4*a.Trip()
-	<-first.ended
-	a.Wantf(first.err == nil && late(first) < soon, "the first in line for a %s has it %v after the lease of a holder that died: %v",
-		k.kind, late(first), first.err)
-	if a.OneIn(2) && first.err == nil { // so the second has to know when to ask
-		p.dies()
-		left, died = k.kept(), time.Now() // this is longer than the client believes
-	} else {
-		first.release()
-		left, died = 0, time.Now()
-	}
-	<-second.ended
-	a.Wantf(first.err != nil || second.err == nil && late(second) < soon, "the second in line for a %s has it %v after the first: %v",
-		k.kind, late(second), second.err)
-}
-
 // crowdedOut fills a line with waiters that die. The line still has room for a live waiter.
 func crowdedOut(a *player) {
 	k := a.lock(unpooled...)

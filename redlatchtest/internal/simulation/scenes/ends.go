@@ -124,27 +124,6 @@ func does(a *player) {
 	drop(l)
 }
 
-// slotGone loses a slot, and asks for its number.
-func slotGone(a *player) {
-	name := a.scene("slot")
-	pool := a.meets().SlotPool(name, 2, redlatch.SlotOptions{Quarantine: 50 * time.Millisecond})
-	s, err := pool.TryAcquire(a.Ctx)
-	a.needs(err == nil)
-	id, err := s.ID()
-	a.Wantf(err == nil && id >= 0 && id < 2, "the number of a slot: %d, %v", id, err)
-	drop(s)
-	id, err = s.ID()
-	a.Alwaysf(err != nil, "the number of a slot that was released is %d", id)
-	s, err = pool.TryAcquire(a.Ctx)
-	a.needs(err == nil)
-	_, err = a.Client.ForceRelease(a.Ctx, name, redlatch.ForceOptions{})
-	a.wantDone(err, "ForceRelease of a slot")
-	_ = s.Extend(a.Ctx)
-	id, err = s.ID()
-	a.Wantf(err != nil, "the number of a slot that was taken by force is %d", id)
-	drop(s)
-}
-
 // outlives holds a lease for longer than the context of its Lock. The hook is told once.
 func outlives(a *player) {
 	name := a.scene("outlives")

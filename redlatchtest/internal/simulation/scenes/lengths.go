@@ -156,15 +156,6 @@ func (a *player) adoptedFor(l *redlatch.Lease, ttl time.Duration) *redlatch.Leas
 	return adopted
 }
 
-// bounds holds a lease that is renewed for as long as MaxHold says.
-func bounds(a *player) {
-	const ttl, most = 600 * time.Millisecond, 2 * time.Second
-	begun, m := time.Now(), a.Client.Mutex(a.scene("dead"))
-	l := a.has(m.With(redlatch.LockOptions{TTL: ttl, MaxHold: most}).TryLock(a.Ctx))
-	a.Wantf(!tells(l.Context().Done(), most-ttl/2), "a lease with MaxHold %v ended after %v: %v", most, time.Since(begun), l.Err())
-	a.Wantf(tells(l.Context().Done(), 2*ttl) && lostBy(l.Err(), redlatch.LossMaxHold), "a lease with MaxHold %v is held after %v: %v", most, time.Since(begun), l.Err())
-}
-
 // acknowledged acquires at a server of its own with replicas that are slow, or too few.
 func acknowledged(a *player) {
 	const name, have, ttl = "acknowledged", 2, 800 * time.Millisecond

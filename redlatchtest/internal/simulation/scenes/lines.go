@@ -3,7 +3,6 @@ package scenes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -205,23 +204,6 @@ func proclaimed(a *player) {
 		return slices.ContainsFunc(seen, func(l redlatch.Leader) bool { return l.Value == value })
 	}
 	a.Wantf(!held || saw("one") && saw("three"), "an observer saw %+v", seen)
-}
-
-// led runs for leader with work that returns errors.
-func led(a *player) {
-	name, p, ctx := a.scene("dead"), a.meets(), a.within(3*time.Second)
-	other := a.has(p.Mutex(name + "-other").TryLock(ctx))
-	runs := 0
-	_, forced := p.ForceRelease(ctx, name+"-other", redlatch.ForceOptions{})
-	a.Rest(3 * a.Trip())
-	gone := other.Err()
-	err := p.Election(name).Run(ctx, "value", func(context.Context, *redlatch.Lease) error {
-		runs++
-		return fmt.Errorf("the work failed: %w", gone)
-	})
-	if forced == nil && gone != nil {
-		a.Wantf(runs == 1 && errors.Is(err, redlatch.ErrNotHeld), "an election whose work lost another lock ran %d times: %v", runs, err)
-	}
 }
 
 // joined makes two entries of one owner wait behind another owner. Both get in together.

@@ -94,37 +94,6 @@ func gaveBack(a *player) {
 	}
 }
 
-// readers wait together for a writer, and are let in together.
-func readers(a *player) {
-	name := a.scene("readers")
-	l := a.has(a.Client.RWMutex(name).TryLock(a.Ctx))
-	p := a.meets()
-	const n = 10
-	in, ctx := make(chan struct{}, n), a.within(5*time.Second)
-	for i := range n {
-		c := p.Client
-		if i == 0 {
-			c = a.Client
-		}
-		a.waits(func() (*redlatch.Lease, error) {
-			r, err := c.RWMutex(name).RLock(ctx)
-			if err == nil {
-				in <- struct{}{}
-			}
-			return r, err
-		})
-	}
-	a.Rest(8 * a.Trip())
-	held := gives(l)
-	a.Rest(2 * a.Trip())
-	a.Wantf(!held || len(in) == n, "%d of %d readers are in", len(in), n)
-	if a.Harmless() {
-		w, err := a.Client.RWMutex(name).TryLock(a.Ctx)
-		a.Wantf(errors.Is(err, redlatch.ErrTaken), "a writer beside %d readers: %v", len(in), err)
-		drop(w)
-	}
-}
-
 // knotted makes two goroutines of one client wait for each other. One of them is told at once.
 func knotted(a *player) {
 	names := []string{a.scene("knot"), a.scene("knot"), a.scene("knot")}
@@ -164,30 +133,6 @@ func knotted(a *player) {
 		told := errors.Is(first, redlatch.ErrDeadlock) && second == nil || errors.Is(second, redlatch.ErrDeadlock) && first == nil
 		a.Wantf(told, "two goroutines that wait for each other get %v and %v", first, second)
 		a.Wantf(time.Since(start) < 30*a.Trip(), "two goroutines that wait for each other are told after %v", time.Since(start))
-	}
-}
-
-// namedNow makes a waiter give up after another client was let in before it. The error names that
-// client's lease.
-func namedNow(a *player) {
-	const beat = 200 * time.Millisecond
-	k := a.lock()
-	p, q := a.meets(patient), a.meets(patient, beating(beat))
-	l := k.heldBy(a.Client)
-	next := k.queues(a.Ctx, p.Client)
-	ctx, giveUp := context.WithCancel(a.Ctx)
-	last := k.queues(ctx, q.Client)
-	drop(l)
-	<-next.ended
-	a.Rest(6*beat/5 + 8*a.Trip())
-	giveUp()
-	<-last.ended
-	if next.err == nil && next.lease.Held() {
-		owner, taken := next.lease.Owner(), (*redlatch.TakenError)(nil)
-		if k.kind == "reentrant" {
-			owner = ""
-		}
-		a.Wantf(errors.As(last.err, &taken) && taken.Owner == owner, "a waiter for a %s that %s has gives up: %v", k.kind, owner, last.err)
 	}
 }
 

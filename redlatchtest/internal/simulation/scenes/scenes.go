@@ -9,7 +9,6 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
-	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
 // This file has scenes: an actor has its own second client, on names that no other actor uses, and
@@ -34,31 +33,6 @@ func bereaved(a *player) {
 	if held && released == nil {
 		second, err := next.try(a.Client)
 		a.wantDone(err, "a try of a %s where a client died that waited for a %s", next.kind, mine.kind)
-		drop(second)
-	}
-}
-
-// beside leaves a dead waiter in line for more permits than are free. Clients that fit get in.
-func beside(a *player) {
-	k := a.lock("semaphore")
-	one := func(size int64) (*redlatch.Lease, error) {
-		return a.Client.Semaphore(k.name, size).TryAcquire(a.Ctx, 1)
-	}
-	l, p := a.has(one(world.Permits)), a.meets()
-	k.queues(a.Ctx, p.Client)
-	if l.Held() {
-		overtakes, err := one(world.Permits)
-		a.Wantf(errors.Is(err, redlatch.ErrTaken), "a try beside a waiter that came before: %v", err)
-		drop(overtakes)
-		other, err := one(world.Permits + 1)
-		a.Wantf(errors.Is(err, redlatch.ErrWrongKind), "a try with another size: %v", err)
-		drop(other)
-	}
-	p.dies()
-	a.Rest(a.Trip())
-	if l.Held() {
-		second, err := one(world.Permits)
-		a.Wantf(err == nil || !l.Held(), "a try beside a waiter that died: %v", err)
 		drop(second)
 	}
 }

@@ -3,8 +3,6 @@ package scenes
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -96,51 +94,6 @@ func cutOff(a *player) {
 	a.Wantf(time.Since(begun) < 4*sent, "a look at no server takes %v", time.Since(begun))
 	a.Rest(2 * sent)
 	told(1)
-}
-
-// listed lists what is in use, among what is only remembered.
-func listed(a *player) {
-	base := a.scene("dead") + "-é"
-	p := a.meets(patient)
-	name := func(i int) string { return fmt.Sprint(base, i) }
-	for i := range 8 {
-		if i != 3 {
-			drop(a.has(a.Client.Mutex(name(i)).TryLock(a.Ctx)))
-		}
-	}
-	held := a.has(a.Client.Mutex(name(3)).TryLock(a.Ctx))
-	for _, pattern := range []string{base + "*", base[:len(base)-2] + "?3", base + "3"} {
-		count, scans := p.counts(base), p.counts("scan")
-		var names []string
-		for info, err := range p.List(a.Ctx, redlatch.ListOptions{Pattern: pattern}) {
-			a.needs(err == nil)
-			names = append(names, info.Name)
-		}
-		a.Wantf(!held.Held() || slices.Equal(names, []string{name(3)}), "List of %q = %q", pattern, names)
-		n := count() - scans()
-		a.Wantf(n <= 3, "List of %q costs %d requests beside scans for one name", pattern, n)
-	}
-}
-
-// permitted looks at the permits of a semaphore.
-func permitted(a *player) {
-	s := a.Client.Semaphore(a.scene("dead"), 3)
-	first := a.has(s.TryAcquire(a.Ctx, 2))
-	free, err := s.Available(a.Ctx)
-	a.Wantf(err == nil && free == 1 || !first.Held(), "%d of 3 permits are free beside a holder of 2: %v", free, err)
-	rest, err := s.TryAcquireAll(a.Ctx)
-	a.Wantf(err == nil && rest.Permits() == 1 || !first.Held(), "TryAcquireAll of 1 permit: %v", err)
-	if err == nil {
-		none, err := s.TryAcquireAll(a.Ctx)
-		a.Wantf(errors.Is(err, redlatch.ErrTaken) || !first.Held() || !rest.Held(), "TryAcquireAll of nothing: %v", err)
-		drop(none)
-		free, err := s.Available(a.Ctx)
-		a.Wantf(err == nil && free == 0 || !first.Held() || !rest.Held(), "%d of 3 permits are free when all are held: %v", free, err)
-		drop(rest)
-	}
-	drop(first)
-	cause := context.Cause(first.Context())
-	a.Wantf(errors.Is(cause, redlatch.ErrNotHeld), "the context of a lease that was released says %v", cause)
 }
 
 // lacking waits for more permits than there still are, and is told so at once.
