@@ -26,11 +26,6 @@ func TestHookPanicsOnTheWay(t *testing.T) {
 		mode string
 		call func(t *testing.T, c, other *redlatch.Client)
 	}{
-		"grant": {redlatch.EventGranted, "", func(t *testing.T, c, _ *redlatch.Client) { _, _ = c.Mutex("a").TryLock(t.Context()) }},
-		"wait": {redlatch.EventWait, "", func(t *testing.T, c, other *redlatch.Client) {
-			defer locktest.Release(t, locktest.Lock(t, other.Mutex("a")))
-			_, _ = c.Mutex("a").Lock(t.Context())
-		}},
 		"downgrade": {redlatch.EventReleased, "write", func(t *testing.T, c, _ *redlatch.Client) {
 			l := check.Value(c.RWMutex("a").Lock(t.Context())).OK(t)
 			_, _ = c.RWMutex("a").Downgrade(t.Context(), l)

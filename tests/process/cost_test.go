@@ -2,14 +2,12 @@ package process
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
@@ -171,25 +169,4 @@ func TestSuspendedWaiterBesideAHolderCostsItsHorizon(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestKilledWaiterIsSkippedByAUserWhoMayNotAsk: a user with the rights that an earlier version
-// needed may not run PUBSUB. The scripts then rely on what PUBLISH counts, and a waiter that was
-// killed costs nothing either.
-func TestKilledWaiterIsSkippedByAUserWhoMayNotAsk(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	s.AllowUser("redlatch", append(append([]string{"on", ">" + help.Secret}, access.Rules("redlatch:", false)...), "-pubsub")...)
-	url := fmt.Sprintf("redis://redlatch:%s@%s", help.Secret, s.Addr())
-	c := locktest.Open(t, url, help.InOrder(help.Sluggish()))
-	held := locktest.Lock(t, c.Mutex("a"))
-	dead := worker.Start(t, worker.Job{URL: url, Name: "a", TTL: help.Lasting, Heartbeat: time.Minute})
-	locktest.InLine(t, s, "a", 1)
-	result := help.GoLock(t.Context(), c.Mutex("a"))
-	locktest.InLine(t, s, "a", 2)
-	dead.Kill()
-	help.AwaitGone(t, s, dead.Client)
-	locktest.Release(t, held)
-	locktest.Release(t, help.Await(t, result))
-	help.AwaitFree(t, s, "a")
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,65 +16,12 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
-	"github.com/redlatch/redlatch/tests/internal/worker"
 )
 
 // deadlocks returns what an operator is told.
 func deadlocks(t *testing.T, c *redlatch.Client) []redlatch.Deadlock {
 	t.Helper()
 	return check.Value(c.Deadlocks(locktest.Within(t, locktest.Patience))).OK(t)
-}
-
-// TestDeadlockBetweenProcesses: three processes lock three mutexes in a cycle. Each is named, with
-// what it keeps and waits for. When one is killed and its lease taken, there is no cycle.
-func TestDeadlockBetweenProcesses(t *testing.T) {
-	t.Parallel()
-	s, operator := locktest.Start(t, help.Brisk(help.Lasting))
-	names := []string{"a", "b", "c"}
-	var workers []*worker.Worker
-	for i, name := range names {
-		w := worker.Start(t, worker.Job{
-			URL: s.URL(), Name: name, Then: names[(i+1)%3], TTL: help.Lasting, Heartbeat: time.Minute,
-			Labels: map[string]string{"worker": fmt.Sprint(i)},
-		})
-		w.Next()
-		workers = append(workers, w)
-	}
-	outsider := worker.Start(t, worker.Job{URL: s.URL(), Name: "d", Then: "a", TTL: help.Lasting, Heartbeat: time.Minute})
-	outsider.Next()
-	for i, w := range append(slices.Clone(workers[:2]), outsider) {
-		w.Ask()
-		name := []string{"b", "c", "a"}[i]
-		locktest.InLine(t, s, name, 1)
-	}
-	for _, w := range append(slices.Clone(workers[:2]), outsider) {
-		locktest.Eventually(t, "it has noted that it waits", func() bool { return s.Do("HLEN", "{redlatch:"+w.Client+"}:notes") == "1" })
-	}
-	if all := deadlocks(t, operator); len(all) != 0 {
-		t.Fatalf("%v, want no deadlock: c is held by a process that waits for nothing", all)
-	}
-	workers[2].Ask()
-	var found []redlatch.Deadlock
-	locktest.Eventually(t, "the deadlock is found", func() bool {
-		found = deadlocks(t, operator)
-		return len(found) > 0
-	})
-	check.Must(t, len(found) == 1 && len(found[0].Waiters) == 3, "%v, want one deadlock of three, without the one that only waits for it", found)
-	text := found[0].String()
-	for i, w := range found[0].Waiters {
-		next := found[0].Waiters[(i+1)%3]
-		if len(w.Holds) != 1 || next.Holds[0].Name != w.Lock || w.Kind != "mutex" || w.Since.IsZero() {
-			t.Errorf("%+v waits for %q, want that the next one holds it: %+v", w, w.Lock, next)
-		}
-		k := slices.Index(names, w.Holds[0].Name)
-		if w.Process.PID != workers[k].Process.Pid || w.Client != workers[k].Client || w.Labels["worker"] != fmt.Sprint(k) {
-			t.Errorf("%+v holds %q, want worker %d, process %d", w, names[k], k, workers[k].Process.Pid)
-		}
-		check.That(t, strings.Contains(text, fmt.Sprintf("pid %d on", w.Process.PID)), "%s does not name process %d", text, w.Process.PID)
-	}
-	workers[0].Kill()
-	check.OK(t, "ForceRelease", check.ErrorOf(operator.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
-	locktest.Eventually(t, "the deadlock is over", func() bool { return len(deadlocks(t, operator)) == 0 })
 }
 
 // TestDeadlockWithAWaiterBehindAnother: in one of two processes the goroutine of the cycle waits
@@ -103,13 +51,15 @@ func TestDeadlockWithAWaiterBehindAnother(t *testing.T) {
 	}
 }
 
-// TestDeadlockOverAQuorum: three clients lock three mutexes in a cycle. It is found while a node does
-// not answer, too, and is none before it is closed, or when one of them has given up.
+// TestDeadlockOverAQuorum: three clients lock three mutexes in a cycle. Each is named, with what it
+// keeps and waits for. The cycle is found while a node does not answer, too, and is none before it is
+// closed, or when one of them has given up.
 func TestDeadlockOverAQuorum(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		course := memory.NewCourse(t, 3)
 		operator, links := course.Client(t, help.Brisk(help.Lasting))
+		names, clients := []string{"a", "b", "c"}, make([]*redlatch.Client, 3)
 		find := func(when string, want int) {
 			for _, silent := range append(links, new(wire.Lossy)) { // each node, and none
 				silent.Harm(wire.Unsent, wire.Every)
@@ -118,14 +68,22 @@ func TestDeadlockOverAQuorum(t *testing.T) {
 				check.Must(t, len(found) == want, "%s: %v, want %d", when, found, want)
 				for _, d := range found {
 					check.Equal(t, len(d.Waiters), 3, "waiters of %v", d)
+					for i, w := range d.Waiters {
+						k := slices.Index(names, w.Holds[0].Name)
+						next := d.Waiters[(i+1)%3]
+						check.That(t, len(w.Holds) == 1 && next.Holds[0].Name == w.Lock && w.Kind == "mutex" && !w.Since.IsZero(), "%+v waits for %q, want that the next one holds it: %+v", w, w.Lock, next)
+						check.That(t, w.Client == clients[k].ID() && w.Labels["client"] == names[k] && w.Process.PID == os.Getpid(), "%+v holds %q, want another client", w, names[k])
+						check.That(t, strings.Contains(d.String(), fmt.Sprintf("pid %d on", w.Process.PID)), "%s does not name process %d", d, w.Process.PID)
+					}
 				}
 				silent.Harm(wire.Unsent, wire.None)
 			}
 		}
-		names, waits, leases := []string{"a", "b", "c"}, make([]<-chan help.Outcome, 3), make([]*redlatch.Lease, 3)
-		clients := make([]*redlatch.Client, 3)
+		waits, leases := make([]<-chan help.Outcome, 3), make([]*redlatch.Lease, 3)
 		for i, name := range names {
-			clients[i], _ = course.Client(t, help.Brisk(help.Lasting))
+			o := help.Brisk(help.Lasting)
+			o.Labels = map[string]string{"client": name}
+			clients[i], _ = course.Client(t, o)
 			leases[i] = check.Value(clients[i].Mutex(name).Lock(t.Context())).OK(t)
 		}
 		last, giveUp := context.WithCancel(leases[2].Context())

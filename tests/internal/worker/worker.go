@@ -30,11 +30,9 @@ type Job struct {
 	Kind      int // of kindtest.Locks
 	TTL       time.Duration
 	Heartbeat time.Duration
-	Writes    bool   // its token to the key "value" when it is asked
-	Leave     bool   // it releases its lease when it is asked, and ends
-	Detach    bool   // it detaches its lease, and reports the text
-	Then      string // when it is asked, it locks this mutex too, under the context of its lease
-	Labels    map[string]string
+	Writes    bool // its token to the key "value" when it is asked
+	Leave     bool // it releases its lease when it is asked, and ends
+	Detach    bool // it detaches its lease, and reports the text
 }
 
 // Report is what a worker writes, one line each: when its client is open, when it holds the lock,
@@ -72,7 +70,7 @@ func runJob(text string) error {
 		return err
 	}
 	ctx := context.Background()
-	c, err := redlatch.Open(ctx, j.URL, redlatch.Options{Heartbeat: j.Heartbeat, Labels: j.Labels, Lock: redlatch.LockOptions{TTL: j.TTL}})
+	c, err := redlatch.Open(ctx, j.URL, redlatch.Options{Heartbeat: j.Heartbeat, Lock: redlatch.LockOptions{TTL: j.TTL}})
 	if err != nil {
 		return err
 	}
@@ -93,21 +91,14 @@ func runJob(text string) error {
 	if j.Detach {
 		return handOn(l, in, out)
 	}
-	if j.Leave || j.Then != "" {
+	if j.Leave {
 		if err := out.Encode(Report{Owner: l.Owner(), Token: l.Token(), Held: true}); err != nil {
 			return err
 		}
 		if _, err := in.ReadString('\n'); err != nil {
 			return nil
 		}
-	}
-	if j.Leave {
 		return errors.Join(l.Release(ctx), c.Close())
-	}
-	if j.Then != "" {
-		if l, err = c.Mutex(j.Then).Lock(l.Context()); err != nil {
-			return err
-		}
 	}
 	if j.Writes {
 		return writeLate(j.URL, l, in, out)
