@@ -39,11 +39,11 @@ func TestOpenWithAPassword(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "hush")
 	locktest.Release(t, locktest.Lock(t, locktest.Open(t, s.URL(), redlatch.Options{}).Mutex("a")))
-	for _, url := range []string{"redis://:wrong-hush@" + s.Addr(), "redis://stranger:hush@" + s.Addr(), "redis://" + s.Addr()} {
-		c, err := redlatch.Open(t.Context(), url, redlatch.Options{})
+	for login, code := range map[string]string{":wrong-hush@": "WRONGPASS", "stranger:hush@": "WRONGPASS", "": "NOAUTH"} {
+		c, err := redlatch.Open(t.Context(), "redis://"+login+s.Addr(), redlatch.Options{})
 		var refused *conn.ReplyError
-		if err == nil || !errors.As(err, &refused) || strings.Count(err.Error(), s.Addr()) != 1 || strings.Contains(err.Error(), "hush") {
-			t.Errorf("Open(%q) = %v, %v, want the server's refusal with its address, once, and without the password", url, c, err)
+		if err == nil || !errors.As(err, &refused) || refused.Code() != code || strings.Count(err.Error(), s.Addr()) != 1 || strings.Contains(err.Error(), "hush") {
+			t.Errorf("Open with %q = %v, %v, want the server's %s with its address, once, and without the password", login, c, err, code)
 		}
 	}
 }

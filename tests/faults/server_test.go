@@ -185,19 +185,6 @@ func wantRefused(t *testing.T, s *redistest.Server, err error, code string) {
 // stubborn resends for so long that a test which gets an error got it at once.
 var stubborn = redlatch.Options{RequestTimeout: 10 * locktest.Patience}
 
-func TestWrongPassword(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t, "--requirepass", "right-secret")
-	for login, code := range map[string]string{":wrong-secret@": "WRONGPASS", "somebody:right-secret@": "WRONGPASS", "": "NOAUTH"} {
-		c, err := redlatch.Open(t.Context(), "redis://"+login+s.Addr(), stubborn)
-		if err == nil && login == "" { // not every server refuses before the first command
-			t.Cleanup(func() { _ = c.Close() })
-			_, err = c.Mutex("a").Lock(t.Context())
-		}
-		wantRefused(t, s, err, code)
-	}
-}
-
 // TestPasswordChangesUnderAClient has the server turn a client away that it knew.
 func TestPasswordChangesUnderAClient(t *testing.T) {
 	t.Parallel()
