@@ -62,7 +62,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app.App {
 // explain adds to an error what was asked of which server, and a hint.
 func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
 	if e.Hint == "" {
-		e.Hint = app.Advice(e.Err, a.URLs())
+		e.Hint = a.Advice(e.Err, a.URLs())
 	}
 	if e.Err == nil {
 		return

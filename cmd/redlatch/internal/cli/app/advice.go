@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/protocol/address"
 )
 
 // refusals maps the code at the start of a Redis error to a hint.
@@ -35,6 +36,7 @@ var refusals = map[string]string{
 // signs lists a hint for each substring of an error's [talk.Text]: one for redis://, and one for
 // rediss:// unless it is the same. The first match counts.
 var signs = []struct{ text, plain, secure string }{
+	{"does not vote", "wait: restarted nodes rest before they vote; `redlatch doctor` shows for how long", ""},
 	{"signed by unknown authority", "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM", ""},
 	{"x509: ", "the certificate is not valid for the host in the URL, or not valid today: use a host name that it lists", ""},
 	{"received unknown message type", "the program on this port is not Redis: see the port in the URL", ""},
@@ -43,7 +45,6 @@ var signs = []struct{ text, plain, secure string }{
 	{"max number of clients", "the server has as many connections as its maxclients allows: stop some clients, or raise maxclients over a connection that is still open", ""},
 	{"role is not master", "Sentinel names a server that is not a master: retry after the failover, or check `SENTINEL MASTERS`", ""},
 	{"connection refused", hintUnreachable, hintNoTLS},
-	{"does not vote", "wait: restarted nodes rest before they vote; `redlatch doctor` shows for how long", ""},
 	{"TLS handshake", hintNoTLS, ""},
 	{"has passed", "--wait also limits each request: set it longer than a request takes, or use --try; otherwise check the server's log and load", ""},
 	{"in time", "a server listens there and does not answer in time: see its log and its load, a slow command, a firewall", ""},
@@ -61,8 +62,8 @@ const (
 )
 
 // Advice returns what to do about an error of the connection to these servers, or "" for any other
-// error.
-func Advice(err error, urls []string) string {
+// error. Only if no server was named does it say to start one: another server knows none of the locks.
+func (a *App) Advice(err error, urls []string) string {
 	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
 		switch {
 		case refused.Code() == "NOAUTH" && len(Inherited()) > 0:
@@ -105,10 +106,16 @@ func Advice(err error, urls []string) string {
 			if secure {
 				return cmp.Or(sign.secure, sign.plain)
 			}
-			if sign.plain == hintUnreachable && slices.ContainsFunc(urls, several) {
+			if sign.plain != hintUnreachable {
+				return sign.plain
+			}
+			if slices.ContainsFunc(urls, several) {
 				return hintOneOf
 			}
-			return sign.plain
+			if o, _, err := address.Parse(urls[0]); err == nil && a.Source() != noSource {
+				return fmt.Sprintf("check that Redis runs at %s, and that this machine can reach it", strings.Join(o.InitAddress, ", "))
+			}
+			return hintUnreachable
 		}
 	}
 	return ""

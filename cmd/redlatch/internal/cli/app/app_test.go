@@ -27,6 +27,22 @@ func TestAgainCanBeTypedAndKeepsPasswordsBack(t *testing.T) {
 	}
 }
 
+// TestOnlyWithoutAServerIsOneStarted: beside a server that is down, an empty one would be started.
+func TestOnlyWithoutAServerIsOneStarted(t *testing.T) {
+	for _, variable := range []string{RedisVariable, fileVariable, usualVariable} {
+		t.Setenv(variable, "")
+	}
+	err := fmt.Errorf("%w: connection refused", redlatch.ErrUnreachable)
+	check.Equal(t, new(App).Advice(err, []string{DefaultRedis}), hintUnreachable, "advice about the default")
+	for url, at := range map[string]string{DefaultRedis: "127.0.0.1:6379", "redis://me:hush@db1/3": "db1:6379", "unix://me:hush@/run/redis": "/run/redis"} {
+		a := &App{Redis: []string{url}}
+		check.Equal(t, a.Advice(err, a.Redis), "check that Redis runs at "+at+", and that this machine can reach it", "advice about a server with a name")
+	}
+	silent := fmt.Errorf("%w: b does not vote yet; c: connection refused", redlatch.ErrUnreachable)
+	a := &App{Redis: strings.Fields("redis://a redis://b redis://c")}
+	check.That(t, strings.HasPrefix(a.Advice(silent, a.Redis), "wait: "), "advice: %q", a.Advice(silent, a.Redis))
+}
+
 // TestAdvice: an error of Sentinel, of a cluster or of a server that is kept has its own.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
@@ -42,7 +58,7 @@ func TestAdvice(t *testing.T) {
 		"fewer replicas than":             &conn.ReplyError{Text: "NOREPLICAS Not enough good replicas to write."},
 		"another program's script":        &conn.ReplyError{Text: "BUSY Redis is busy running a script."},
 	} {
-		if got := Advice(err, []string{"redis+sentinel://host/name"}); !strings.Contains(got, want) {
+		if got := new(App).Advice(err, []string{"redis+sentinel://host/name"}); !strings.Contains(got, want) {
 			t.Errorf("Advice on %q = %q, want %q", err, got, want)
 		}
 	}

@@ -15,6 +15,9 @@ import (
 // DefaultRedis is the server if none is named.
 const DefaultRedis = "redis://127.0.0.1:6379"
 
+// noSource is what names the server then.
+const noSource = "the default"
+
 // These variables name the server, or the nodes of a quorum, if there is no --redis. The first that
 // is set counts.
 const (
@@ -58,7 +61,7 @@ func (a *App) Servers() (urls []string, from string, err error) {
 	if urls := strings.Fields(os.Getenv(usualVariable)); len(urls) > 0 {
 		return urls, usualVariable, nil
 	}
-	return []string{DefaultRedis}, "the default", nil
+	return []string{DefaultRedis}, noSource, nil
 }
 
 // urlsIn returns the URLs in a file.

@@ -49,7 +49,7 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 // told returns what the doctor needs to know about the servers and this program.
 func told(a *app.App, ttl time.Duration) doctor.Options {
 	explain := func(err error, url string) (found, advice string) {
-		return talk.Unconnected(err), app.Advice(err, []string{url})
+		return talk.Unconnected(err), a.Advice(err, []string{url})
 	}
 	return doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: ttl, Explain: explain, Again: a.AgainOn}
 }
