@@ -36,7 +36,8 @@ var refusals = map[string]string{
 // signs lists a hint for each substring of an error's [talk.Text]: one for redis://, and one for
 // rediss:// unless it is the same. The first match counts.
 var signs = []struct{ text, plain, secure string }{
-	{"does not vote", "wait: restarted nodes rest before they vote; `redlatch doctor` shows for how long", ""},
+	{"does not vote", "wait: a restarted node rests before it votes, and a new quorum votes once all its nodes have answered; " +
+		"`redlatch doctor` shows how long a rest lasts, and whether two URLs lead to one server", ""},
 	{"signed by unknown authority", "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM", ""},
 	{"x509: ", "the certificate is not valid for the host in the URL, or not valid today: use a host name that it lists", ""},
 	{"received unknown message type", "the program on this port is not Redis: see the port in the URL", ""},
