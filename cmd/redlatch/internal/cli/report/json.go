@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 )
 
 // lockJSON is one name as `ls --json` and `inspect --json` print it. help/report.txt documents it.
@@ -179,7 +180,7 @@ func EntryJSON(e redlatch.JournalEntry) any {
 	out := entryJSON{
 		Time: e.At.UTC().Truncate(time.Millisecond), What: string(e.Type), Name: e.Name, Kind: e.Kind, Owner: e.Owner, Token: e.Token,
 		clientJSON: clientJSON{e.Client, processJSON(e.Process)}, Labels: e.Labels,
-		Reason: string(e.Reason), Text: entryWords(e, e.Text), Value: e.Value,
+		Reason: string(e.Reason), Text: talk.Redacted(e.Text), Value: e.Value,
 		WaitedMS: e.Waited.Milliseconds(), HeldMS: e.Held.Milliseconds(), RemainingMS: e.Remaining.Milliseconds(), Dropped: e.Dropped,
 	}
 	if e.From.Owner != "" {

@@ -56,18 +56,15 @@ func TestWhatKeepsOthersOut(t *testing.T) {
 	}
 }
 
-// TestEntriesInWordsOfTheCommand: what the library noted has the words that a user of the command
-// knows, and the reason that an operator gave stays as it is.
-func TestEntriesInWordsOfTheCommand(t *testing.T) {
+// TestEntriesStayAsTheyWereWritten: a program's entry names its options, not flags of this command.
+func TestEntriesStayAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
-	e := redlatch.JournalEntry{Type: redlatch.JournalTimeout, Name: "a", Text: "LockOptions.MaxWait of 5s has passed: TakenError.Describe or `redlatch inspect` tells"}
-	const want = "--wait of 5s has passed: `redlatch inspect` tells"
-	sample.Want(t, EntryLine(e), want)
-	sample.Want(t, fmt.Sprint(EntryJSON(e)), want)
-	const reason = "ops: LockOptions.TTL too short; context deadline exceeded"
-	e = redlatch.JournalEntry{Type: redlatch.JournalForced, Name: "a", Text: reason}
-	sample.Want(t, EntryLine(e), reason)
-	sample.Want(t, fmt.Sprint(EntryJSON(e)), reason)
+	const text = "LockOptions.MaxWait of 5s has passed: TakenError.Describe or `redlatch inspect` tells; context deadline exceeded"
+	for _, what := range []redlatch.JournalType{redlatch.JournalTimeout, redlatch.JournalForced} {
+		e := redlatch.JournalEntry{Type: what, Name: "a", Text: text}
+		sample.Want(t, EntryLine(e), text)
+		sample.Want(t, fmt.Sprint(EntryJSON(e)), text)
+	}
 }
 
 // TestInspectOfALongLine: the first of 10,000 waiters are shown, and the others counted.

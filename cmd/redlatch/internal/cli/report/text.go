@@ -101,14 +101,5 @@ func EntryLine(e redlatch.JournalEntry) string {
 	return fmt.Sprintf("%s  %-8s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), fleet.Visible(string(e.Type)), fleet.Visible(e.Name), EntryText(e))
 }
 
-// EntryText returns an entry in the words of this command.
-func EntryText(e redlatch.JournalEntry) string { return entryWords(e, fleet.EntryText(e)) }
-
-// entryWords returns a text of an entry in the words of this command, unless the text is an
-// operator's.
-func entryWords(e redlatch.JournalEntry, text string) string {
-	if e.Type == redlatch.JournalForced {
-		return talk.Redacted(text)
-	}
-	return talk.Words(text)
-}
+// EntryText returns an entry as its process wrote it, which may have been another program.
+func EntryText(e redlatch.JournalEntry) string { return talk.Redacted(fleet.EntryText(e)) }

@@ -140,11 +140,8 @@ func jsonLine(v any) ([]byte, error) {
 }
 
 // Text returns an error on one line, without passwords and without the library's prefix, which Say
-// adds.
-func Text(err error) string { return Words(fleet.ErrorText(err)) }
-
-// Words returns a text of the library without passwords, and in this program's words.
-func Words(text string) string { return plain.Replace(Redacted(text)) }
+// adds, and in this program's words.
+func Text(err error) string { return plain.Replace(Redacted(fleet.ErrorText(err))) }
 
 // Unconnected is Text for an error that the reader already knows to be about the connection.
 func Unconnected(err error) string { return strings.TrimPrefix(Text(err), "connect to Redis: ") }
