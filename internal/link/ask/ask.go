@@ -162,15 +162,11 @@ func (a *Asker) ask(
 	ctx context.Context, s Subject, node conn.Conn, since clock.Reading, patience time.Duration, op string, call conn.Call,
 ) (Answer, error) {
 	var said error // the server's own reason, which says more than that time ran out
-	told := a.timeout
-	if patience == 0 { // it is sent once
-		told = a.share()
-	}
 	for n := 0; ; n++ {
 		call.Resent = n > 0
 		within := patience - a.now().Since(since)
-		if patience == 0 {
-			within = told
+		if patience == 0 { // it is sent once
+			within = a.share()
 		}
 		result := a.sendInTurn(ctx, node, call, within)
 		resent := n > 0 || result.Resent // by the sender, after a bundle that was refused: the first request may have run
@@ -201,7 +197,7 @@ func (a *Asker) ask(
 			wait = retry.Pause(0)
 		}
 		if a.now().Since(since)+wait >= patience {
-			return Answer{Resent: resent}, a.FailedAt(s, node, op, unanswered(told, said))
+			return Answer{Resent: resent}, a.FailedAt(s, node, op, unanswered(a.now().Since(since), said))
 		}
 		retry.Sleep(ctx, wait)
 	}

@@ -62,26 +62,27 @@ func (a *Asker) Use(ctx context.Context, s Subject, node conn.Conn) (string, err
 	return use.RedisType, nil
 }
 
-// unanswered returns the error of a request that got no usable answer in that time.
-func unanswered(patience time.Duration, said error) error {
+// unanswered returns the error of a request that was given up after that time without a usable answer.
+func unanswered(after time.Duration, said error) error {
+	after = max(after.Round(time.Millisecond), time.Millisecond)
 	if refused := (*conn.ReplyError)(nil); errors.As(said, &refused) {
-		return &refusing{patience, said}
+		return &refusing{after, said}
 	}
 	if errors.Is(said, context.DeadlineExceeded) || errors.Is(said, context.Canceled) { // not the caller's
-		return fmt.Errorf("%w within %v: %v", fault.ErrUnreachable, patience, said)
+		return fmt.Errorf("%w in %v: %v", fault.ErrUnreachable, after, said)
 	}
-	return fmt.Errorf("%w within %v: %w", fault.ErrUnreachable, patience, said)
+	return fmt.Errorf("%w in %v: %w", fault.ErrUnreachable, after, said)
 }
 
 // refusing says that the server refused a request, and every resend of it, with a transient error.
 // It matches ErrUnreachable, but does not have its text, which would say that no answer came.
 type refusing struct {
-	patience time.Duration
-	said     error
+	after time.Duration
+	said  error
 }
 
 func (e *refusing) Error() string {
-	return fmt.Sprintf("Redis has refused it for %v: %v", e.patience, e.said)
+	return fmt.Sprintf("Redis has refused it for %v: %v", e.after, e.said)
 }
 
 func (e *refusing) Unwrap() []error { return []error{fault.ErrUnreachable, e.said} }
