@@ -55,8 +55,11 @@ func TestSmallBuild(t *testing.T) {
 	if size := check.Value(os.Stat(program)).OK(t).Size(); size > 15e6 {
 		t.Errorf("it has %d bytes, want 15 MB at most", size)
 	}
+	page, err := exec.Command(program, "--help").Output()
+	check.That(t, err == nil && strings.Contains(string(page), "\n\nUse it:\n  redlatch run"), "redlatch --help = %v, %s", err, page)
 	for _, name := range []string{"demo", "dev", "verify", "web"} {
 		out, err := exec.Command(program, name).CombinedOutput()
+		check.That(t, !strings.Contains(string(page), "redlatch "+name), "redlatch --help names %s: %s", name, page)
 		check.That(t, err != nil && strings.Contains(string(out), "-tags redlatch_small"), "redlatch %s = %v, %s, want why it is not there", name, err, out)
 	}
 	if out, err := exec.Command(program, "--version").Output(); err != nil || !strings.HasPrefix(string(out), "redlatch ") {

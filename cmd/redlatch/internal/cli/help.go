@@ -25,7 +25,7 @@ func arrangeHelp(root *cobra.Command) {
 				root.OutOrStdout().(*helpWriter).err = err
 				return
 			}
-			fmt.Fprint(cmd.OutOrStdout(), app.HelpText("redlatch.txt"))
+			fmt.Fprint(cmd.OutOrStdout(), rootPage(root))
 		case cmd.Long == "" || cmd.Name() == "completion" || cmd.Parent().Name() == "completion" || cmd.Name() == "help":
 			usual(cmd, args) // cobra's own
 		default:
@@ -62,6 +62,19 @@ func (w *helpWriter) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
 	w.err = cmp.Or(w.err, err)
 	return n, err
+}
+
+// rootPage returns the help for the program, without the commands that a small build lacks.
+func rootPage(root *cobra.Command) string {
+	page := app.HelpText("redlatch.txt")
+	for _, name := range big {
+		if cmd, _, err := root.Find([]string{name}); err != nil || cmd == root {
+			before, line, _ := strings.Cut(page, "  redlatch "+name+" ")
+			_, after, _ := strings.Cut(line, "\n")
+			page = before + after
+		}
+	}
+	return strings.Replace(page, "Try it:\n\n", "", 1) // demo and dev
 }
 
 // columns is the width of a help page, and of the files below app/help.
@@ -150,7 +163,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	}
 	hint := "`redlatch --help` lists the commands"
 	if slices.Contains(big, args[0]) {
-		hint = "it was built without, with -tags redlatch_small; install the whole redlatch for it"
+		hint = "this redlatch was built with -tags redlatch_small, which leaves the command out: install the whole redlatch"
 	} else if near := nearest(cmd, args[0]); near != "" {
 		hint = fmt.Sprintf("did you mean `redlatch %s`?", near)
 	}
