@@ -38,6 +38,9 @@ func newLockCommand(a *app.App) *cobra.Command {
 	flags := cmd.Flags()
 	r.acquireFlags(flags)
 	r.target.flags(flags)
+	flags.Lookup("slot-pool").Usage = "one of `N` numbered slots; --json prints its number"
+	flags.Lookup("once").Usage = "at most once in a --window, over all hosts"
+	flags.Lookup("window").Usage = "with --once: no other is acquired for so long"
 	flags.BoolVar(&a.JSON, "json", false, "print one JSON object")
 	return cmd
 }

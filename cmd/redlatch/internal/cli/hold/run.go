@@ -113,7 +113,7 @@ func (r *run) flags(flags *pflag.FlagSet) {
 func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.lock.TTL, "ttl", 30*time.Second, "how long the lock outlives a crash")
 	flags.DurationVar(&r.lock.MaxWait, "wait", 0, "give up after waiting so long")
-	flags.BoolVar(&r.target.try, "try", false, "give up at once if the lock is taken")
+	flags.BoolVar(&r.target.try, "try", false, "give up at once if it is taken (or --wait 0)")
 	flags.IntVar(&r.lock.MaxWaiters, "max-waiters", 0, "give up at once if `N` others wait already")
 	flags.StringArrayVar(&r.labels, "label", nil, "shown by inspect, ls and log; up to 8 `KEY=VALUE`")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exit.Taken, "exit code `N` if the lock is taken")
@@ -171,7 +171,7 @@ func (r *run) check(typed *pflag.FlagSet) error {
 	// is for retries.
 	case r.grace > lock.TTL/3:
 		return exit.Usagef("raise --ttl",
-			"--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, lock.TTL/3)
+			"--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, (lock.TTL/3).Truncate(time.Millisecond))
 	}
 	r.target.try = r.target.try || typed.Changed("wait") && lock.MaxWait == 0
 	return r.target.check(typed)
