@@ -109,7 +109,7 @@ func ExampleDeadlock() {
 		},
 	}}
 	fmt.Println(d)
-	// Output: "pay" (pid 7 on "web-1") holds "a" and waits for "b"; "pay" (pid 9 on "web-2") holds "b" and waits for "a"
+	// Output: pay (pid 7 on web-1) holds "a" and waits for "b"; pay (pid 9 on web-2) holds "b" and waits for "a"
 }
 
 // A waiter that may be one of a deadlock.

@@ -193,7 +193,7 @@ func (p Process) describe(client string) string {
 	if p.Host == "" {
 		return fmt.Sprintf("client %q", client)
 	}
-	return fmt.Sprintf("%q (pid %d on %q)", p.Program, p.PID, p.Host)
+	return p.String()
 }
 
 // Deadlocks returns the cycles of waiters under the prefix, across all processes, as it saw them

@@ -182,7 +182,7 @@ func TestTakenDescribesTheHolder(t *testing.T) {
 			return taken.Describe(t.Context())
 		}
 		host, _ := os.Hostname()
-		who := fmt.Sprintf(`is held by "billing" (pid %d on %q) for 4s, request="8a\x1bf"`, os.Getpid(), host)
+		who := fmt.Sprintf(`is held by billing (pid %d on %s) for 4s, request="8a\x1bf"`, os.Getpid(), host)
 		_, err := other.Mutex("a").TryLock(t.Context())
 		check.Equal(t, described(err), `mutex "a" `+who, "Describe")
 		_, exhausted := other.Semaphore("s", 3).TryAcquire(t.Context(), 2)
