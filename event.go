@@ -13,6 +13,9 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
+// The events are told by internal/engine; its lock/event.go lists all places to change for a new
+// field of Event.
+
 // EventType says what an [Event] reports.
 //
 // Every attempt, which EventAttempt begins, ends in exactly one of EventGranted and EventFailed.

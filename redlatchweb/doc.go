@@ -27,3 +27,7 @@
 // needs a method Unwrap, or pages are not live. Pages have a content security policy that allows no
 // inline code.
 package redlatchweb
+
+// Where it is decided what a page shows as bad: Troubled and Overdue are in internal/fleet/picture.go,
+// believed dead and deadlocks in internal/engine/survey (picture.go, deadlocks.go), and long waits in
+// text.go (longWait, 10 s).

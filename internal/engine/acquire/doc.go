@@ -23,7 +23,8 @@
 //	grant.go     from a grant to a lease, or back
 //	attempt.go   what is known of an acquisition under way
 //	errors.go    its errors: taken, out of time (MaxWait), too late, a round lost. The root fills in a
-//	             TakenError (takenFor in latch.go), and words it (errors.go; Describe: inspect.go)
+//	             TakenError (takenFor in latch.go), and words it (errors.go; Describe: inspect.go; the
+//	             command: whoTook in cli/hold/run.go)
 //	tell.go      what the hook is told of it, once
 //	cycles.go    what is noted of a wait, and the refusal of one in a cycle, which waitgraph finds
 //	             (a caller's own lease: checkDeadlock in the root's latch.go; of several clients: survey)

@@ -14,5 +14,6 @@
 //
 // Every script of redlatch may run twice, so a resend is always safe. Package batch sends the
 // requests of many goroutines together. On a quorum, a request goes to all nodes, and package
-// quorum counts the answers.
+// quorum counts the answers. Transient in base/retry/retry.go says which errors are worth a resend.
+// A release that had no answer within RequestTimeout is resent by link/cleanup.
 package ask
