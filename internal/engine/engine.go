@@ -1,5 +1,6 @@
 // Package engine puts one client together, hands on what it hears, and ends it. Its parts are the
-// packages below it; docs/architecture.md shows them.
+// packages below it; docs/architecture.md shows them. hear.go decides what happens to waiters when
+// the connection dies.
 package engine
 
 import (
