@@ -69,11 +69,11 @@ func rights(prefix string, shards bool) [][]string {
 
 // Lines returns commands that give the user of that name the rights it needs, besides those it has.
 // There are three, since Redis refuses the one for keys, or for channels, if the user may use all
-// of them already. If name is "", there is one command that creates a user; the operator fills in
-// the password.
+// of them already. If name is "", there is one command that creates a user. Redis refuses it until
+// the operator has filled in the password, so that none is made whose password is known.
 func Lines(name, prefix string, shards bool) (lines []string) {
 	if name == "" {
-		return []string{"ACL SETUSER redlatch on >PASSWORD " + strings.Join(Rules(prefix, shards), " ")}
+		return []string{"ACL SETUSER redlatch on #SHA-256-OF-THE-PASSWORD " + strings.Join(Rules(prefix, shards), " ")}
 	}
 	for _, rules := range rights(prefix, shards) {
 		lines = append(lines, "ACL SETUSER "+name+" "+strings.Join(rules, " "))

@@ -156,7 +156,12 @@ func TestRights(t *testing.T) {
 	}
 	check.Equal(t, len(give("bob", "")), 0, "commands that are refused, without a prefix")
 
-	s.AllowUser("redlatch", append([]string{"on", ">hush"}, access.Rules(prefix, false)...)...)
+	// A new user is made only with a password.
+	lines := check.Value(doctor.Access(doctor.Options{URLs: []string{s.URL()}, Prefix: prefix})).OK(t)
+	check.Equal(t, len(lines), 1, "commands that make a user")
+	_, err := s.DoErr(strings.Fields(lines[0])...)
+	check.That(t, err != nil && !strings.Contains(s.Do("ACL", "LIST"), "user redlatch"), "%s: %v", lines[0], err)
+	s.Do(strings.Fields(strings.Replace(lines[0], "#SHA-256-OF-THE-PASSWORD", ">hush", 1))...)
 	all = examine(t, as("redlatch"))
 	all.wantNo(t, doctor.Fault)
 	all.want(t, "publish", doctor.OK)
