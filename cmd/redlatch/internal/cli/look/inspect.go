@@ -20,7 +20,7 @@ func newInspectCommand(a *app.App) *cobra.Command {
 			info, err := client.Inspect(cmd.Context(), args[0])
 			if err == nil {
 				warnOfVotes(cmd.Context(), a, client, info.Kind)
-				err = inspect(a, info)
+				err = inspect(a, info, free != 0)
 			}
 			if err != nil || free == 0 || fleet.NewLock(info, time.Time{}).Holding() > 0 {
 				return err
@@ -37,15 +37,23 @@ func newInspectCommand(a *app.App) *cobra.Command {
 	return cmd
 }
 
-func inspect(a *app.App, info redlatch.LockInfo) error {
+// inspect shows a lock. It is quiet about a name that no client knows if a script asks.
+func inspect(a *app.App, info redlatch.LockInfo, quiet bool) error {
 	if a.JSON {
 		return a.AnswerJSON(report.LockJSON(info))
 	}
 	if err := report.Page(a.Stdout, info, len(a.URLs()) == 1); err != nil {
 		return err
 	}
-	if short, pasted := strings.CutPrefix(info.Name, a.Prefix); pasted && short != "" && a.Prefix != "" && info.Kind == "" {
+	switch short, pasted := strings.CutPrefix(info.Name, a.Prefix); {
+	case info.Kind != "":
+	case pasted && short != "" && a.Prefix != "":
 		a.Hint("if you mean the key %q, the name is without the prefix: `%s`", info.Name, a.AgainOn(short, "inspect"))
+	case quiet || info.Token != 0 || info.RedisType != "" || info.Doubt != nil:
+	case strings.ContainsAny(info.Name, "*?["):
+		a.Hint("inspect takes a name: `%s` lists what matches a pattern", a.AgainOn(info.Name, "ls"))
+	default:
+		a.Hint("no client knows this name now: `%s` lists those in use", a.Again("ls"))
 	}
 	return nil
 }
