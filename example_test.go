@@ -684,7 +684,8 @@ func ExampleTakenError_Describe() {
 		})
 		var taken *redlatch.TakenError
 		switch {
-		case errors.As(err, &taken): // asks Redis: mutex "report:daily" is held by web (pid 7 on a1) for 2s
+		case errors.As(err, &taken):
+			// Describe asks Redis: mutex "report:daily" is held by web (pid 7 on a1) for 2s
 			http.Error(w, taken.Describe(r.Context()), http.StatusConflict)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
