@@ -26,26 +26,26 @@ const (
 
 // Options configure a [Client]. The zero value is right for most programs.
 type Options struct {
-	Prefix string      // of every key in Redis, the same for all clients that share a lock; default "redlatch:"; [NoPrefix] is for none
+	Prefix string      // begins every key in Redis, the same for all clients that share a lock; default "redlatch:"; [NoPrefix] is for none
 	Lock   LockOptions // the defaults for every lock of this client; see [Mutex.With] for one lock alone
 
-	// Heartbeat is how often a client says that it is alive and repairs what was lost, for each
-	// name that its goroutines wait for, give or take a tenth: every third of the TTL if that is
-	// less, and more often while it cannot listen. On a quorum, or for a countdown, each waiter
-	// does so, whatever the TTL. A lost message costs a waiter that long. 50ms to 1m. Default 5s.
+	// Heartbeat is 5s by default, give or take a tenth; 50ms to 1m. That often, a client says that it
+	// is alive and repairs what was lost, for each name that its goroutines wait for. It does so
+	// every third of the TTL if that is less, and more often while it cannot listen. On a quorum, or
+	// for a countdown, each waiter does so, whatever the TTL. A lost message costs a waiter that long.
 	Heartbeat time.Duration
 
-	// RequestTimeout is how long one request is resent, about twice, to a server that fails or does
-	// not answer. The call then returns [ErrUnreachable], at most a third later. A few calls take
-	// several requests. [Client.List] and [Client.Deadlocks] scan for as long as their context and
-	// the connection allow. At least 10ms; keep it above three round trips. Default 3s.
+	// RequestTimeout is how long a client tries to have one request answered. Default 3s, at least
+	// 10ms; keep it above three round trips. Each of about three tries gets a third of it, so a call
+	// gives up within 4s by default, with [ErrUnreachable]. A few calls take several requests.
+	// [Client.List] and [Client.Deadlocks] scan as long as their context and the connection allow.
 	//
-	// One request gets a third of it. One that extends a lease gets half of what is left of the
-	// lease if that is shorter, but no less than about 100ms. So one lost reply costs no lease
-	// whose TTL is 200ms or more. With a RequestTimeout of 1s or more, a connection of [Open] or
-	// [OpenQuorum] that dies silently is given up a third of RequestTimeout after the first
-	// unanswered request, and the resend uses a new one. One that only listens is found dead within
-	// twice RequestTimeout, 3s at least and 12s at most. For those of [New], see the adapter.
+	// A try to extend a lease gets half of what is left of the lease if that is shorter, but no less
+	// than about 100ms. So one lost reply costs no lease whose TTL is 200ms or more. With a
+	// RequestTimeout of 1s or more, a connection of [Open] or [OpenQuorum] that dies silently is
+	// given up a third of RequestTimeout after the first unanswered request, and the resend uses a
+	// new one. One that only listens is found dead within twice RequestTimeout, 3s at least and 12s
+	// at most. For those of [New], see the adapter.
 	RequestTimeout time.Duration
 
 	// FenceTTL is how long Redis remembers the last fencing token of a name that is not acquired.
