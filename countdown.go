@@ -187,7 +187,7 @@ func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 		case <-c.engine.Closing.Done():
 			return l.failed("wait for", ErrClosed)
 		case <-ctx.Done():
-			err = fmt.Errorf("%w after waiting %v: the count was %d of %d",
+			err = fmt.Errorf("%w (waited %v): the count was %d of %d",
 				l.failed("wait for", fault.WhyDone(ctx)), c.engine.Now().Since(start).Round(time.Millisecond), count.Left, count.Of)
 			if outage != nil {
 				err = fmt.Errorf("%w; meanwhile: %w", err, outage)

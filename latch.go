@@ -233,7 +233,7 @@ func (l *latch) abandon(owner, ticket string) { l.client.engine.Undo.Abandon(&l.
 // lease on the same name, and the acquisition would wait for its own caller.
 func (l *latch) checkDeadlock(ctx context.Context) error {
 	if held, ok := ctx.Value(&l.Lock).(*lease.Lease); ok && held.Held() {
-		return l.failed("acquire", fmt.Errorf("%w: its context is that of the lease that holds it", ErrDeadlock))
+		return l.failed("acquire", fmt.Errorf("%w: this caller holds the lock already (its context comes from the lease)", ErrDeadlock))
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func lasting(text string, since, at time.Time) string {
 	return text + " for " + Ago(at, since)
 }
 
-// told returns the labels, and when a client that is believed dead was last heard of.
+// told returns the labels, and when a client that is believed dead was last seen.
 func told(labels map[string]string, dead bool, seen, at time.Time) (all []Fact) {
 	if len(labels) > 0 {
 		all = append(all, Fact{Text: LabelText(labels)})
@@ -115,7 +115,7 @@ func told(labels map[string]string, dead bool, seen, at time.Time) (all []Fact) 
 	case dead && seen.IsZero():
 		all = append(all, Fact{Text: believedDead, Bad: true})
 	case dead:
-		text := "not heard of for " + Ago(at, seen) + ": " + believedDead
+		text := "last seen " + Ago(at, seen) + " ago: " + believedDead
 		all = append(all, Fact{Text: text, Bad: true})
 	}
 	return all
@@ -157,7 +157,7 @@ func HolderFacts(l *Lock, h redlatch.Holder, zone *time.Location) []Fact {
 		if h.Dead {
 			heard += ": " + believedDead
 		}
-		all = append(all, Fact{"heard of", heard, h.Dead})
+		all = append(all, Fact{"last seen", heard, h.Dead})
 	}
 	if h.Token > 0 {
 		all = append(all, Fact{Label: Token, Text: strconv.FormatInt(h.Token, 10)})

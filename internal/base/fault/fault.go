@@ -25,7 +25,7 @@ var (
 	ErrTaken         = errors.New("taken")
 	ErrLineFull      = fmt.Errorf("%w, and its line is full", ErrTaken)
 	ErrExhausted     = fmt.Errorf("exhausted: %w", ErrTaken)
-	ErrDeadlock      = errors.New("would wait for itself")
+	ErrDeadlock      = errors.New("deadlock")
 	ErrNotHeld       = errors.New("not held")
 	ErrUnreachable   = errors.New("no answer from Redis")
 	ErrNotReplicated = errors.New("not replicated")

@@ -50,7 +50,7 @@ func (a *attempt) describeTimeout(ctx context.Context, err error) error {
 		a.occupant = occupant
 	}
 	waited := a.by.Now().Since(a.start).Round(time.Millisecond)
-	err = fmt.Errorf("%w after waiting %v: %w", err, waited, a.taken())
+	err = fmt.Errorf("%w (waited %v): %w", err, waited, a.taken())
 	if outage != nil {
 		err = fmt.Errorf("%w; meanwhile: %w", err, cmp.Or(errors.Unwrap(outage), outage)) // which names the lock again
 	}

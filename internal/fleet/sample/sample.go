@@ -71,7 +71,7 @@ var OfPage = []string{
 	"1 + 1 dead (40 callers)",
 	"reports (pid 4711 on app-01)", "1m5s", "mode write", "40 callers", "holds stock:8 and stock:9",
 	"a client that is gone, cut off or just starting (id D)", "1.2s", "mode read",
-	"not heard of for 4m0s: believed dead",
+	"last seen 4m0s ago: believed dead",
 	"lost", EntryText,
 }
 

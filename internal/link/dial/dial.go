@@ -37,7 +37,7 @@ func One(ctx context.Context, url string, o Options) (conn.Conn, error) {
 		return nil, err
 	}
 	if cluster && !c.Target().Cluster {
-		return nil, fault.Join(fault.Invalid("the server at %s is no node of a cluster: give redis://", c.Target().Addr), c.Close())
+		return nil, fault.Join(fault.Invalid("the server at %s is not a cluster node; use redis://", c.Target().Addr), c.Close())
 	}
 	return c, nil
 }

@@ -146,7 +146,7 @@ var flagsAlsoCalled = map[string]string{
 // knownShell refuses an argument of the completion command that is not a known shell.
 func knownShell(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		const text = "completion wants a shell: bash, zsh, fish or powershell"
+		const text = "completion needs a shell: bash, zsh, fish or powershell"
 		return exit.Usagef("`redlatch completion bash`", text)
 	}
 	const known = "bash, zsh, fish and powershell are known"
@@ -185,7 +185,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &bare):
 		kind, usage := pflag.UnquoteUsage(bare.GetFlag())
 		usage = strings.TrimPrefix(usage, kind+": ")
-		return exit.Usagef(fmt.Sprintf("--%s %s: %s", bare.GetFlag().Name, kind, usage), "--%s wants a value", bare.GetFlag().Name)
+		return exit.Usagef(fmt.Sprintf("--%s %s: %s", bare.GetFlag().Name, kind, usage), "--%s needs a value", bare.GetFlag().Name)
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
 		if group := unknown.GetSpecifiedShortnames(); group != "" { // -ttl is read as -t -t -l

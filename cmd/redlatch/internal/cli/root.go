@@ -99,7 +99,7 @@ func newRootCommand(a *app.App, typed []string) (root *cobra.Command, started *b
 				return a.Answer("%s\n", a.Version)
 			}
 			if cmd.Flags().NFlag() > 0 { // as in redlatch --redis ls
-				return exit.Usagef("`redlatch --help` lists the commands", "redlatch wants a command, and got flags alone")
+				return exit.Usagef("`redlatch --help` lists the commands", "no command given, only flags")
 			}
 			return cmd.Help()
 		},

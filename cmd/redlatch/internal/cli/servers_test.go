@@ -64,7 +64,7 @@ func TestHints(t *testing.T) {
 		{"redis://" + web.Listener.Addr().String(), "unknown message type", "the program on this port is not Redis"},
 		{"redis://" + master.Addr() + "/99", "DB index is out of range", "the server has fewer databases than that"},
 		{"redis+sentinel://" + master.Addr() + "/main", "unknown command", "the program on this port is not Sentinel"},
-		{"redis://host.invalid", "host.invalid", "see the name of the host"},
+		{"redis://host.invalid", "host.invalid", "check the host name"},
 		{"redis://127.0.0.1:1", "connection refused", "check that Redis runs at 127.0.0.1:1, and that this machine"},
 		{"redis+cluster://127.0.0.1:1,127.0.0.1:2", "connection refused", "start the server that is down"},
 		{"redis+sentinel://127.0.0.1:1/main", "connection refused", "start the server that is down"},

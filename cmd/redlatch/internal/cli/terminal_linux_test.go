@@ -159,7 +159,7 @@ func TestReleaseAsks(t *testing.T) {
 		// A machine that lets the server wait for as long as a request may take is not what this is about.
 		const again = `while FRESH=1h redlatch release job --force; code=$?; [ $code = 69 ]; do :; done; echo code $code; sleep 60`
 		s := login(t, nil, "run", "job", "--", "sh", "-c", again)
-		s.see("which acquired it only just now: it may not be the holder that you mean; take it? [y/N]")
+		s.see("so it may not be the holder you meant; take it? [y/N]")
 		s.press(answer)
 		if code == 1 {
 			s.see("\nredlatch: nothing was done")

@@ -251,11 +251,9 @@ func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func(
 	for ctx.Err() == nil && w.guard.Check(Name, token) == nil { // until a newer holder has written
 		time.Sleep(time.Millisecond)
 	}
-	var stale *fence.StaleError
-	if errors.As(w.write(token), &stale) {
+	if errors.Is(w.write(token), fence.ErrStale) {
 		w.history.refused.Add(1)
-		late := time.Duration(stale.Current-token) * time.Microsecond // tokens count microseconds
-		w.tell(Refused, "wakes up and writes: refused, its token is %v older than the newest", late)
+		w.tell(Refused, "wakes up and writes: refused, its token is older than the newest")
 	}
 	return nil
 }

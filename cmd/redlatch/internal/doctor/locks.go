@@ -324,7 +324,7 @@ func (v *visit) names(look context.Context, client *redlatch.Client, mute bool) 
 	return true
 }
 
-// inUse says that all names in use are locks of redlatch, and how many of them clients only keep.
+// inUse says that all keys belong to locks, and how many of them clients only keep.
 func inUse(all fleet.Totals) string {
 	kept := ""
 	if all.Kept > 0 {
@@ -332,11 +332,11 @@ func inUse(all fleet.Totals) string {
 	}
 	switch all.Names {
 	case 0:
-		return "no name is in use"
+		return "no lock in use"
 	case 1:
-		return "1 name is in use, for a lock of redlatch" + kept
+		return "1 lock in use, no unrelated keys" + kept
 	}
-	return fmt.Sprintf("%d names are in use, all for locks of redlatch", all.Names) + kept
+	return fmt.Sprintf("%d locks in use, no unrelated keys", all.Names) + kept
 }
 
 // deadlocks looks for processes that wait for each other.

@@ -153,7 +153,7 @@ func (v *visit) persistence(n *node) {
 		f.Found = "no append-only file: after a restart the node rests for the longest TTL, quarantine and job window that were used, and then votes again"
 	case n.info["aof_enabled"] == "0":
 		f.Level, f.Found = Note, "no append-only file: a restart forgets the locks that are held"
-		f.Advice = "tokens stay in order all the same; CONFIG SET appendonly yes if two holders for a moment are worse than slower writes"
+		f.Advice = "tokens stay in order; if a brief double holder is worse for you than slower writes: CONFIG SET appendonly yes"
 	case n.info["aof_enabled"] != "1":
 		f.Found = "the server does not say whether it writes an append-only file"
 		if len(v.URLs) == 1 { // a node of a quorum needs none

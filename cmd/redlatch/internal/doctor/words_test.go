@@ -18,9 +18,9 @@ import (
 func TestKeptLocksAreTold(t *testing.T) {
 	t.Parallel()
 	for want, all := range map[string]fleet.Totals{
-		"no name is in use":                             {},
-		"2 names are in use, all for locks of redlatch": {Names: 2, Holders: 2},
-		"3 names are in use, all for locks of redlatch; held 1, and 2 only kept by clients (LockOptions.Linger)": {Names: 3, Holders: 1, Kept: 2},
+		"no lock in use":                    {},
+		"2 locks in use, no unrelated keys": {Names: 2, Holders: 2},
+		"3 locks in use, no unrelated keys; held 1, and 2 only kept by clients (LockOptions.Linger)": {Names: 3, Holders: 1, Kept: 2},
 	} {
 		check.Equal(t, inUse(all), want, "what is said of %+v", all)
 	}

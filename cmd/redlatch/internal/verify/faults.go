@@ -109,7 +109,7 @@ func (p *Plan) chooseFaults(disrupt bool) error {
 			return fmt.Errorf("%w: the fault %q cannot be done here: %s",
 				redlatch.ErrInvalid, name, joined(possible))
 		case f.Disrupt && !disrupt:
-			return fmt.Errorf("%w: the fault %q affects every client of the servers, and wants --disrupt --yes",
+			return fmt.Errorf("%w: the fault %q affects every client of the servers, and needs --disrupt --yes",
 				redlatch.ErrInvalid, name)
 		}
 	}

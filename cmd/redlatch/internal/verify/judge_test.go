@@ -103,16 +103,16 @@ func TestAllowedOverlapsAreNamed(t *testing.T) {
 			}},
 		}},
 	}
-	const named = "70 overlaps are allowed: within one TTL after verify itself did harm (2 after clock-ahead, 68 after delete-key); 0 others"
+	const named = "70 overlaps are allowed: within one TTL after a fault by verify itself (2 after clock-ahead, 68 after delete-key); 0 others"
 	text := Text(r)
-	for _, want := range []string{"ok (51,954 looked at)", named, passed} {
+	for _, want := range []string{"ok (51,954 checked)", named, passed} {
 		check.That(t, strings.Contains(text, want), "%q is not in\n%s", want, text)
 	}
 	var page strings.Builder
 	check.OK(t, "writePage", writePage(&page, r, h))
 	for _, want := range []string{
 		"51,954", named, passed, "at 3.000s mutex-a, for 12ms: worker 1, and worker 2. The fault delete-key struck at 2.000s.",
-		"except for one TTL after verify itself did harm: a clock was set ahead, or the key of a lock was deleted",
+		"except for one TTL after a fault by verify itself: a clock was set ahead, or the key of a lock was deleted",
 		"<title>delete-key mutex-a at 2.000000s</title>", "<title>worker 1</title>", "<title>allowed for a TTL after delete-key</title>",
 	} {
 		check.That(t, strings.Contains(page.String(), want), "%q is not in the page", want)

@@ -173,7 +173,7 @@ func promises(deployment string, faults []string) []string {
 		but = append(but, "the key of a lock was deleted")
 	}
 	if len(but) > 0 {
-		exclusion += ", except for one TTL after verify itself did harm: " + strings.Join(but, ", or ")
+		exclusion += ", except for one TTL after a fault by verify itself: " + strings.Join(but, ", or ")
 	}
 	return append([]string{exclusion}, all...)
 }

@@ -66,7 +66,7 @@ func allowed(f history.Finding) string {
 	if f.Excused == 1 {
 		overlaps = "1 overlap is"
 	}
-	return fmt.Sprintf("%s allowed: within one TTL after verify itself did harm (%s); %s others",
+	return fmt.Sprintf("%s allowed: within one TTL after a fault by verify itself (%s); %s others",
 		overlaps, strings.Join(by, ", "), fleet.Count(f.Bad))
 }
 

@@ -20,7 +20,7 @@ import (
 var refusals = map[string]string{
 	"READONLY":   "a replica takes no locks: name its master, or Sentinel (redis+sentinel://host,host/master-name)",
 	"MASTERDOWN": "a replica takes no locks: name its master, or Sentinel (redis+sentinel://host,host/master-name)",
-	"NOAUTH": "the server wants a password: put redis://USER:PASSWORD@host:port into REDLATCH_REDIS, " +
+	"NOAUTH": "the server needs a password: put redis://USER:PASSWORD@host:port into REDLATCH_REDIS, " +
 		"or into a file that REDLATCH_REDIS_FILE names",
 	"WRONGPASS":   "the user or the password in REDLATCH_REDIS, REDLATCH_REDIS_FILE or --redis is wrong",
 	"NOPERM":      "`redlatch doctor --acl` prints the commands for Redis that give this user its rights",
@@ -41,7 +41,7 @@ var signs = []struct{ text, plain, secure string }{
 	{"signed by unknown authority", "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM", ""},
 	{"x509: ", "the certificate is not valid for the host in the URL, or not valid today: use a host name that it lists", ""},
 	{"received unknown message type", "the program on this port is not Redis: see the port in the URL", ""},
-	{"no such host", "see the name of the host in the URL", ""},
+	{"no such host", "check the host name in the URL", ""},
 	{"running in protected mode", "the server lets in only clients on its own machine: give its user a password, or set protected-mode no", ""},
 	{"max number of clients", "the server has as many connections as its maxclients allows: stop some clients, or raise maxclients over a connection that is still open", ""},
 	{"role is not master", "Sentinel names a server that is not a master: retry after the failover, or check `SENTINEL MASTERS`", ""},

@@ -113,7 +113,7 @@ const (
 // OneName refuses arguments other than the name of one lock.
 func OneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return exit.Usagef(fmt.Sprintf("`%s NAME`", cmd.CommandPath()), "%s wants the name of one lock, got %d", cmd.Name(), len(args))
+		return exit.Usagef(fmt.Sprintf("`%s NAME`", cmd.CommandPath()), "%s needs one lock name, got %d", cmd.Name(), len(args))
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func newElectCommand(a *app.App) *cobra.Command {
 func observed(cmd *cobra.Command, args []string) error {
 	const hint = "`redlatch elect --observe NAME`"
 	if len(args) != 1 {
-		return exit.Usagef(hint, "elect --observe wants the name of one election, got %d", len(args))
+		return exit.Usagef(hint, "elect --observe needs one election name, got %d", len(args))
 	}
 	const candidates = "ttl wait try max-waiters label max-hold min-hold taken-exit-code grace value again on-loss quiet keep-password"
 	return app.Refuse(cmd.Flags(), app.Clash("observe", candidates, "--OTHER is for a candidate, and --observe only looks", hint))

@@ -135,7 +135,7 @@ func (k *keeper) stop(cause error) child.Status {
 	left, why := k.untilKill(), talk.Text(cause)
 	k.stopped, k.told = true, true
 	e := talk.Event{Event: "stop", Name: k.name, Error: why, RemainingMS: left.Milliseconds()}
-	k.app.Tell(e, "stopping the command, which has %s: %s", fleet.Span(left), why)
+	k.app.Tell(e, "stopping the command; KILL follows in %s: %s", fleet.Span(left), why)
 	k.child.Terminate()
 	if !k.ended(left) {
 		k.app.Emit(talk.Event{Event: "kill", Name: k.name})

@@ -59,7 +59,7 @@ func newRunCommand(a *app.App) *cobra.Command {
 	r := &run{app: a, verb: "run", waits: make(chan struct{}, 1)}
 	cmd := app.Command("run", func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("adopt") && strings.TrimSpace(r.target.adopted) == "" {
-			return exit.Usagef(emptyText, "--adopt wants the text that `redlatch lock` printed, and got an empty one")
+			return exit.Usagef(emptyText, "--adopt needs the text that `redlatch lock` printed, and got an empty one")
 		}
 		return r.parse(args, cmd.ArgsLenAtDash())
 	}, func(cmd *cobra.Command, _ []string) error { return r.checked(cmd) })
@@ -98,7 +98,7 @@ func (r *run) hush() { r.app.Quiet = r.app.Quiet || r.taken == 0 }
 func (r *run) flags(flags *pflag.FlagSet) {
 	a := r.app
 	r.acquireFlags(flags)
-	flags.DurationVar(&r.lock.MaxHold, "max-hold", 0, "stop the command when it held the lock so long")
+	flags.DurationVar(&r.lock.MaxHold, "max-hold", 0, "stop the command after holding the lock this long")
 	flags.DurationVar(&r.lock.MinHold, "min-hold", 0, "how long the lock stays closed at least")
 	flags.DurationVar(&r.grace, "grace", 0, "from TERM to KILL (default --ttl/6, at most 5s)")
 	app.AtLeast(flags, "max-hold", &r.lock.MaxHold, time.Millisecond)
@@ -106,14 +106,14 @@ func (r *run) flags(flags *pflag.FlagSet) {
 	app.AtLeast(flags, "grace", &r.grace, 0)
 	flags.StringVar(&r.onLoss, "on-loss", "term", "if the lease is lost: term or warn")
 	flags.BoolVar(&r.keepPassword, "keep-password", false, "leave the password in "+app.RedisVariable)
-	flags.BoolVar(&a.Events, "json", false, "talk in events, one JSON object a line")
+	flags.BoolVar(&a.Events, "json", false, "print events as JSON lines")
 }
 
 // acquireFlags adds the flags of the commands that acquire a lock.
 func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.lock.TTL, "ttl", 30*time.Second, "how long the lock outlives a crash")
-	flags.DurationVar(&r.lock.MaxWait, "wait", 0, "give up after waiting so long")
-	flags.BoolVar(&r.target.try, "try", false, "give up at once if it is taken (or --wait 0)")
+	flags.DurationVar(&r.lock.MaxWait, "wait", 0, "maximum time to wait")
+	flags.BoolVar(&r.target.try, "try", false, "give up at once if the lock is taken (or --wait 0)")
 	flags.IntVar(&r.lock.MaxWaiters, "max-waiters", 0, "give up at once if `N` others wait already")
 	flags.StringArrayVar(&r.labels, "label", nil, "shown by inspect, ls and log; up to 8 `KEY=VALUE`")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exit.Taken, "exit code `N` if the lock is taken")
@@ -121,7 +121,7 @@ func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	app.AtLeast(flags, "wait", &r.lock.MaxWait, 0)
 	app.Between(flags, "max-waiters", &r.lock.MaxWaiters, 1, 1000) // which the library allows
 	app.Between(flags, "taken-exit-code", &r.taken, 0, 255)
-	flags.BoolVarP(&r.app.Quiet, "quiet", "q", false, "say nothing of a lock that is taken")
+	flags.BoolVarP(&r.app.Quiet, "quiet", "q", false, "don't report that the lock is taken")
 }
 
 // parse reads the arguments. dash says how many came before the "--", and is -1 if there was none.
@@ -129,18 +129,18 @@ func (r *run) parse(args []string, dash int) error {
 	hint := fmt.Sprintf("`redlatch %s NAME -- COMMAND [ARG...]`", r.verb)
 	switch {
 	case r.target.adopted != "" && (dash != 0 || len(args) == 0):
-		return exit.Usagef("`redlatch run --adopt TEXT -- COMMAND [ARG...]`", "run --adopt wants -- and a command, but no name, which is in the text")
+		return exit.Usagef("`redlatch run --adopt TEXT -- COMMAND [ARG...]`", "run --adopt needs -- and a command, but no name, which is in the text")
 	case r.target.adopted != "":
 		r.argv = args
 		return nil
 	case len(args) == 0 || dash == 0:
-		return exit.Usagef(hint, "%s wants the name of a lock", r.verb)
+		return exit.Usagef(hint, "%s needs a lock name", r.verb)
 	case len(args) == 1:
-		return exit.Usagef(hint, "%s wants a command to run while it holds %q", r.verb, args[0])
+		return exit.Usagef(hint, "%s needs a command to run while it holds %q", r.verb, args[0])
 	case dash == -1:
-		return exit.Usagef(hint, "%s wants -- between the name and the command", r.verb)
+		return exit.Usagef(hint, "%s needs -- between the name and the command", r.verb)
 	case dash > 1:
-		return exit.Usagef(hint, "%s wants one name before the --, got %d", r.verb, dash)
+		return exit.Usagef(hint, "%s needs one name before the --, got %d", r.verb, dash)
 	}
 	r.name, r.argv = args[0], args[1:]
 	return nil

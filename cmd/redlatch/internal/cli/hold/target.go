@@ -45,7 +45,7 @@ func (t *target) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.slot.Instance, "instance", "", "with --slot-pool: `NAME` gets its last slot again")
 	flags.DurationVar(&t.slot.Quarantine, "quarantine", 0, "with --slot-pool: rest of a lost slot")
 	flags.BoolVar(&t.once, "once", false, "run at most once in a --window, over all hosts")
-	flags.DurationVar(&t.job.Window, "window", 0, "with --once: no other run starts for so long")
+	flags.DurationVar(&t.job.Window, "window", 0, "with --once: no other run starts for this long")
 	app.Between(flags, "slot-pool", &t.slots, 1, 1<<20)
 	app.Between(flags, "quarantine", &t.slot.Quarantine, time.Millisecond, app.MaxTTL)
 	app.Between(flags, "window", &t.job.Window, app.MinTTL, 366*24*time.Hour)
@@ -77,13 +77,13 @@ var clashes = []app.Rule{
 func (t *target) check(typed *pflag.FlagSet) error {
 	switch {
 	case typed.Changed("take-by-force") && t.force.Owner == "":
-		return exit.Usagef("`redlatch inspect NAME` shows it", "--take-by-force wants the owner of the lock, and got an empty one")
+		return exit.Usagef("`redlatch inspect NAME` shows it", "--take-by-force needs the owner of the lock, and got an empty one")
 	case typed.Changed("permits"):
 		if err := t.parsePermits(); err != nil {
 			return err
 		}
 	case t.once && !typed.Changed("window"):
-		return exit.Usagef("`--once --window 30m` for a job that starts every hour", "--once wants a --window")
+		return exit.Usagef("`--once --window 30m` for a job that starts every hour", "--once needs a --window")
 	}
 	return cmp.Or(
 		app.Lacks(typed, "take-by-force", "reason"), app.Lacks(typed, "slot-pool", "instance quarantine"), app.Lacks(typed, "once", "window"))
@@ -202,7 +202,7 @@ func adopt(ctx context.Context, c *redlatch.Client, text string) (*redlatch.Leas
 		}
 	}
 	return nil, exit.New(exit.Lost, err,
-		"if it was locked with another --redis or --prefix, give the same here; "+
-			"if `run --adopt` went on with it, that has released it or said that it was lost; "+
-			"else it ended before, and the work may have overlapped with that of the next holder")
+		"if it was locked with another --redis or --prefix, give the same here. "+
+			"If `run --adopt` went on with it, that has released it or said that it was lost. "+
+			"Otherwise it ended before, and the work may have overlapped with that of the next holder")
 }

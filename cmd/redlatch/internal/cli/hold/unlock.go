@@ -19,7 +19,7 @@ import (
 func newUnlockCommand(a *app.App) *cobra.Command {
 	return app.Command("unlock", func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return exit.Usagef("`redlatch unlock TEXT`", "unlock wants the text that `redlatch lock` printed, got %d arguments", len(args))
+			return exit.Usagef("`redlatch unlock TEXT`", "unlock needs the text that `redlatch lock` printed, got %d arguments", len(args))
 		}
 		return nil
 	}, func(cmd *cobra.Command, args []string) error { return unlock(cmd.Context(), a, args[0]) })

@@ -86,7 +86,7 @@ func (v *vigil) tell(s sight) error {
 // standing returns the waiter's place in line, if it is known, and the holders.
 func (v *vigil) standing(info redlatch.LockInfo) string {
 	place := v.place(info)
-	if place == 0 || v.due == nil {
+	if place == 0 {
 		return report.Summary(info)
 	}
 	waiters := len(info.Waiters)

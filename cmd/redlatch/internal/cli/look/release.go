@@ -92,6 +92,15 @@ type place struct {
 
 func (p place) String() string { return fleet.HolderLine(p.Kind, p.holder, p.At) }
 
+// former is String once the lock was taken from the holder.
+func (p place) former() string {
+	who := fleet.HolderText(p.Kind, p.holder)
+	if held, ok := strings.CutPrefix(p.String(), who+" for "); ok && p.holder.Kept.IsZero() {
+		return who + ", which had held it for " + held
+	}
+	return p.String()
+}
+
 // places returns the wanted holders of a lock. It leaves out slots at rest, which nothing opens
 // early, and the window of a job whose run is still going on, which opens with the run.
 func places(info redlatch.LockInfo, wanted func(redlatch.Holder) bool) (all []place) {
@@ -158,7 +167,7 @@ func take(ctx context.Context, a *app.App, client *redlatch.Client, how releasin
 			continue
 		}
 		if err == nil {
-			err = a.Answer("took %q from %s\n", p.Name, p)
+			err = a.Answer("took %q from %s\n", p.Name, p.former())
 		}
 		if err != nil {
 			return err
@@ -280,7 +289,11 @@ func confirm(a *app.App, how releasing, all []place) error {
 	if len(how.owners) > 0 || how.before != "" || i < 0 {
 		return nil
 	}
-	what := fmt.Sprintf("%q is %s%s, which acquired it only just now: it may not be the holder that you mean", all[i].Name, fleet.Grip(all[i].holder), all[i])
+	when := "at an unknown time"
+	if since := all[i].holder.Since; !since.IsZero() {
+		when = fleet.Recently(all[i].At.Sub(since))
+	}
+	what := fmt.Sprintf("%q is %s%s, which acquired it %s, so it may not be the holder you meant", all[i].Name, fleet.Grip(all[i].holder), all[i], when)
 	if !terminal.Is(a.Stdin) || !terminal.Is(a.Stderr) {
 		return exit.Usagef(how.commands(a, all), "%s", what)
 	}

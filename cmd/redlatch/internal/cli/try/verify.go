@@ -41,7 +41,7 @@ func newVerifyCommand(a *app.App) *cobra.Command {
 	flags.StringSliceVar(&f.o.Kinds, "kinds", nil, "kinds of locks (default all): "+strings.Join(kinds, ", "))
 	mild, rough := faultNames()
 	flags.StringSliceVar(&f.o.Faults, "faults", nil, "faults (default all that are possible): "+strings.Join(mild, ", ")+"; with --disrupt also "+strings.Join(rough, ", "))
-	flags.BoolVar(&f.o.Disrupt, "disrupt", false, "also faults that hit other users; wants --yes")
+	flags.BoolVar(&f.o.Disrupt, "disrupt", false, "also faults that hit other users; needs --yes")
 	flags.BoolVar(&f.yes, "yes", false, "say that --disrupt is meant")
 	flags.DurationVar(&f.o.TTL, "ttl", f.o.TTL, "of the leases; the faults last up to one and a half of it")
 	app.Between(flags, "ttl", &f.o.TTL, 500*time.Millisecond, time.Minute)
@@ -89,7 +89,7 @@ func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
 	given := a.Redis
 	for _, flag := range []string{"recheck", "out"} {
 		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return exit.Usagef("is a variable of the script empty?", "--%s wants a directory, and got an empty name", flag)
+			return exit.Usagef("is a variable of the script empty?", "--%s needs a directory, and got an empty name", flag)
 		}
 	}
 	if f.recheck != "" {
