@@ -113,7 +113,8 @@ func (a *App) Advice(err error, urls []string) string {
 			if slices.ContainsFunc(urls, several) {
 				return hintOneOf
 			}
-			if o, _, err := address.Parse(urls[0]); err == nil && a.Source() != noSource {
+			_, from, _ := a.Servers()
+			if o, _, err := address.Parse(urls[0]); err == nil && from != noSource {
 				return fmt.Sprintf("check that Redis runs at %s, and that this machine can reach it", strings.Join(o.InitAddress, ", "))
 			}
 			return hintUnreachable
