@@ -113,7 +113,7 @@ func (r *run) flags(flags *pflag.FlagSet) {
 func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.lock.TTL, "ttl", 30*time.Second, "how long the lock outlives a crash")
 	flags.DurationVar(&r.lock.MaxWait, "wait", 0, "maximum time to wait")
-	flags.BoolVar(&r.target.try, "try", false, "give up at once if the lock is taken (or --wait 0)")
+	flags.BoolVar(&r.target.try, "try", false, "give up at once if it is taken (or --wait 0)")
 	flags.IntVar(&r.lock.MaxWaiters, "max-waiters", 0, "give up at once if `N` others wait already")
 	flags.StringArrayVar(&r.labels, "label", nil, "shown by inspect, ls and log; up to 8 `KEY=VALUE`")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exit.Taken, "exit code `N` if the lock is taken")
