@@ -109,6 +109,9 @@ func (v *visit) rights(ctx context.Context, n *node) {
 	case r.Err != nil:
 		v.report(Finding{n.addr, "rights", Fault, what + clean(r.Err), unknown})
 		return
+	case len(r.Reply.List) != 3:
+		v.report(Finding{n.addr, "rights", Fault, "a script returned something else than it should", unknown})
+		return
 	}
 	said := r.Reply.List
 	names := func(all []conn.Reply, journal bool) string {
