@@ -53,7 +53,11 @@ func (h *Handler) picture(ctx context.Context, in fleet.Interest) *fleet.Picture
 	start := time.Now()
 	last, _ := h.poller.Picture()
 	known := !last.Taken.IsZero() || last.Found > 0 || last.Err != nil // else it has no more than a name that a viewer opened
-	if known && in == (fleet.Interest{}) && (time.Since(last.Made) < 2*h.options.Interval || time.Since(last.Taken) < last.Pause+last.Took) {
+	seen := last.Taken
+	if last.Err != nil {
+		seen = last.Made
+	}
+	if known && in == (fleet.Interest{}) && time.Since(seen) < max(2*h.options.Interval, last.Pause+last.Took) {
 		return last
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.patience)

@@ -333,6 +333,20 @@ func TestFirstPageAfterThatOfALock(t *testing.T) {
 	})
 }
 
+// TestScrapeBesideThePageOfALock: after an hour without viewers, one opens a lock. The list of an hour ago is not
+// what a scrape gets in that moment.
+func TestScrapeBesideThePageOfALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := made(t, canned{locks: contended, slow: time.Second}, Options{})
+		_ = answerTo(h, "/locks")
+		time.Sleep(time.Hour)
+		_ = answerTo(h, "/lock?name=none")
+		m := regexp.MustCompile(`(?m)^redlatch_fleet_picture_age_seconds (\S+)`).FindStringSubmatch(answerTo(h, "/metrics"))
+		age := check.Value(strconv.ParseFloat(m[1], 64)).OK(t)
+		check.That(t, age < 60, "the figures are %v s old", age)
+	})
+}
+
 // TestPagesHaveABound: however many holders, waiters, slots and deadlocks there are, a page is not long,
 // and says how many it leaves out.
 func TestPagesHaveABound(t *testing.T) {
