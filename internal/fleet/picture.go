@@ -30,6 +30,7 @@ type lease struct {
 	most     time.Duration // the most that was left of it
 	least    time.Duration // the least that was left of it at a look that saw an extend
 	extended time.Time     // by the server's clock; the zero time if no extend was seen
+	often    bool          // several extends were seen
 }
 
 // NewLock returns what is kept of a name.
@@ -81,6 +82,7 @@ func (l *Lock) follow(old *Lock) {
 		known := old.leases[h.Owner]
 		known.most = max(known.most, before.Remaining, h.Remaining)
 		if l.At.Add(h.Remaining).Sub(old.At.Add(before.Remaining)) > jitter {
+			known.often = !known.extended.IsZero()
 			known.extended = l.At.Add(-min(known.most-h.Remaining, l.At.Sub(old.At)))
 			if known.least == 0 || h.Remaining < known.least { // a program may have made it longer once
 				known.least = h.Remaining
@@ -106,12 +108,12 @@ func (l *Lock) Extended(h redlatch.Holder) (ago time.Duration, seen bool) {
 	return max(0, l.At.Sub(known.extended)), true
 }
 
-// Overdue reports whether a holder that has extended its lease before should have done so again:
-// it has less than half of the least that was seen to be left just after an extend. A client
-// extends with two thirds left.
+// Overdue reports whether a holder that extends its lease again and again should have done so: it
+// has less than half of the least that was seen to be left just after an extend. A client extends
+// with two thirds left. One extend tells nothing: a program may have made the lease longer.
 func (l *Lock) Overdue(h redlatch.Holder) bool {
-	_, seen := l.Extended(h)
-	return seen && !h.Detached && h.Remaining < l.leases[h.Owner].least/2
+	known := l.leases[h.Owner]
+	return known.often && !h.Detached && h.Remaining < known.least/2
 }
 
 // Held returns how long the oldest holder has held the lock; 0 if that is unknown, and for a place

@@ -191,12 +191,10 @@ func TestDeadClientThatKeepsALock(t *testing.T) {
 	check.Equal(t, sum.Kept, 1, "locks that are only kept")
 }
 
-// TestExtends: two looks tell when a lease was extended, and that an extend is overdue.
-func TestExtends(t *testing.T) {
-	t.Parallel()
+// leases looks at a lease after some time, with so much left of it.
+func leases(t *testing.T, p *Picture) (look func(after, remaining time.Duration) Fact) {
 	start := time.Now()
-	var p Picture
-	look := func(after, remaining time.Duration) Fact {
+	return func(after, remaining time.Duration) Fact {
 		at := start.Add(after)
 		info := redlatch.LockInfo{Name: "a", At: at, Holders: []redlatch.Holder{{Owner: "o", Remaining: remaining}}}
 		p.show([]*Lock{NewLock(info, at)})
@@ -205,6 +203,13 @@ func TestExtends(t *testing.T) {
 		check.Equal(t, strings.Contains(l.HolderText(), "extend overdue"), l.Overdue(l.Holders[0]), "the list tells")
 		return l.leaseText(l.Holders[0])
 	}
+}
+
+// TestExtends: two looks tell when a lease was extended, and that an extend is overdue.
+func TestExtends(t *testing.T) {
+	t.Parallel()
+	var p Picture
+	look := leases(t, &p)
 	const s = time.Second
 	for _, c := range []struct {
 		after, remaining time.Duration
@@ -214,20 +219,43 @@ func TestExtends(t *testing.T) {
 		{1 * s, 24 * s, "24s left if it is not extended"}, // no extend yet
 		{6 * s, 29 * s, "extended just now"},
 		{10 * s, 25 * s, "extended 4s ago"},
-		{25 * s, 10 * s, "extend overdue: last extended 19s ago; expires in 10s"},
-		{26 * s, 30 * s, "extended just now"},
-		{27 * s, 90 * s, "extended just now"}, // by the program, for once
-		{87 * s, 30 * s, "extended 1m0s ago"},
+		{16 * s, 29 * s, "extended just now"},
+		{35 * s, 10 * s, "extend overdue: last extended 19s ago; expires in 10s"},
+		{36 * s, 30 * s, "extended just now"},
+		{37 * s, 90 * s, "extended just now"}, // by the program, for once
+		{97 * s, 30 * s, "extended 1m0s ago"},
 	} {
 		check.Equal(t, look(c.after, c.remaining).Text, c.want, "after %v", c.after)
 	}
-	look(107*s, 10*s)
+	look(117*s, 10*s)
 	detached := p.Locks[0].Holders[0]
 	check.That(t, p.Locks[0].Overdue(detached), "10s left of 30s is not overdue")
 	detached.Detached = true
 	check.That(t, !p.Locks[0].Overdue(detached), "a lease that no client extends is overdue")
 	run := redlatch.Holder{Owner: "window", Resting: true, Remaining: time.Minute}
 	check.Equal(t, p.Locks[0].leaseText(run).Text, "the next run may begin in 1m0s", "a job between runs")
+}
+
+// TestLongExtendIsNotOverdue: a program makes its lease ten minutes long, once. Five minutes later, no extend is
+// overdue; at its end, the client extends it as usual.
+func TestLongExtendIsNotOverdue(t *testing.T) {
+	t.Parallel()
+	var p Picture
+	look := leases(t, &p)
+	const s = time.Second
+	for _, c := range []struct {
+		after, remaining time.Duration
+		want             string
+	}{
+		{0, 29 * s, "29s left if it is not extended"},
+		{2 * s, 600 * s, "extended just now"},
+		{402 * s, 200 * s, "extended 6m40s ago"},
+		{584 * s, 18 * s, "extended 9m42s ago"},
+		{585 * s, 29 * s, "extended 1s ago"}, // in the second before
+		{604 * s, 10 * s, "extend overdue: last extended 20s ago; expires in 10s"},
+	} {
+		check.Equal(t, look(c.after, c.remaining).Text, c.want, "after %v", c.after)
+	}
 }
 
 // TestLaterLookStays: a long look at all names ends after another look at one of them.
