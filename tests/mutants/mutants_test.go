@@ -686,7 +686,7 @@ var mutants = []mutant{
 	breaks("lease whose grant the hook did not survive, and that has no end", "internal/engine/acquire/grant.go",
 		"	if a.ended { //", "	if false { //", "TestHookThatPanicsIsToldTheEnd"),
 	breaks("attempt that the hook did not survive, and that has no end", "internal/engine/acquire/acquirer.go",
-		"	defer func() { a.tellFailed(err) }()\n", "	defer func() {\n		if err != nil {\n			a.tellFailed(err)\n		}\n	}()\n",
+		"	a.tellFailed(*err)\n", "	if *err != nil {\n		a.tellFailed(*err)\n	}\n",
 		"TestHookThatPanicsIsToldTheEnd"),
 	breaks("Close that stops at a hook that panics", "internal/engine/lease/gone.go",
 		"		defer l.Lose", "		l.Lose", "TestSimulate/closed"),

@@ -14,31 +14,40 @@ func (c *Acquirer) One(ctx context.Context, l *lock.Lock, w Wish, wait bool) (*l
 	return c.attempt(ctx, l, w, wait).acquire()
 }
 
-// acquire runs the attempt and returns its lease.
-func (a *attempt) acquire() (*lease.Lease, error) {
-	return a.undertake("acquire", func() (*lease.Lease, error) {
-		defer a.disentangle()
-		if a.Kind.Name == script.Election.Name {
-			a.by.Presence.AnnounceFirst(a.ctx)
-		}
-		if a.patient && a.Turns != "" {
-			return a.lockInGroup(a.ctx)
-		}
-		return a.run(a.ctx)
-	})
+// acquire runs the attempt and returns its lease. The attempt has ended when acquire returns, even
+// if a hook panics.
+func (a *attempt) acquire() (got *lease.Lease, err error) {
+	if err := a.checkIn("acquire"); err != nil {
+		return nil, err
+	}
+	defer a.checkOut(&err)
+	defer a.disentangle()
+	a.tellAttempt()
+	if a.Kind.Name == script.Election.Name {
+		a.by.Presence.AnnounceFirst(a.ctx)
+	}
+	if a.patient && a.Turns != "" {
+		return a.lockInGroup(a.ctx)
+	}
+	return a.run(a.ctx)
 }
 
-// undertake begins the attempt, unless the client is closed or the context done, and returns what do
-// returns. The attempt has ended when undertake returns, even if a hook panics.
-func (a *attempt) undertake(op string, do func() (*lease.Lease, error)) (got *lease.Lease, err error) {
+// checkIn keeps Close waiting until checkOut. The error, in which op is what the attempt does, says that
+// the client is closed, or the context done.
+func (a *attempt) checkIn(op string) error {
+	over := fault.WhyDone(a.ctx) // first: a context of the program may panic
 	if err := a.by.Enter(); err != nil {
-		return nil, a.failed(op, err)
+		return a.failed(op, err)
 	}
+	if over != nil {
+		a.by.Leave()
+		return a.failed(op, over)
+	}
+	return nil
+}
+
+// checkOut ends the attempt, if need be with this error, and what checkIn began.
+func (a *attempt) checkOut(err *error) {
 	defer a.by.Leave()
-	if err := fault.WhyDone(a.ctx); err != nil {
-		return nil, a.failed(op, err)
-	}
-	defer func() { a.tellFailed(err) }()
-	a.tellAttempt()
-	return do()
+	a.tellFailed(*err)
 }

@@ -11,15 +11,18 @@ import (
 )
 
 // Adopt takes up a lease that was detached.
-func (c *Acquirer) Adopt(ctx context.Context, l *lock.Lock, t lock.Text, w Wish) (*lease.Lease, error) {
+func (c *Acquirer) Adopt(ctx context.Context, l *lock.Lock, t lock.Text, w Wish) (got *lease.Lease, err error) {
 	a := c.attempt(ctx, l, w, false)
-	return a.undertake("adopt", func() (*lease.Lease, error) {
-		c.Presence.Announce()
-		if l.Kind.Name == script.Election.Name {
-			c.Presence.AnnounceFirst(ctx)
-		}
-		return a.adopt(ctx, t)
-	})
+	if err := a.checkIn("adopt"); err != nil {
+		return nil, err
+	}
+	defer a.checkOut(&err)
+	a.tellAttempt()
+	c.Presence.Announce()
+	if l.Kind.Name == script.Election.Name {
+		c.Presence.AnnounceFirst(ctx)
+	}
+	return a.adopt(ctx, t)
 }
 
 // adopt makes the attempt the owner of a lease that was detached.

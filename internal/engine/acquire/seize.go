@@ -25,18 +25,21 @@ type Robbery struct {
 // the one holder from which it may be taken; "" for any.
 func (c *Acquirer) Seize(
 	ctx context.Context, l *lock.Lock, w Wish, of string, look func(ctx context.Context) (Robbery, error),
-) (*lease.Lease, error) {
+) (got *lease.Lease, err error) {
 	a := c.attempt(ctx, l, w, false)
-	return a.undertake("take by force", func() (got *lease.Lease, err error) {
-		for range robberies {
-			got, err = a.rob(of, look)
-			if !errors.Is(err, fault.ErrTaken) {
-				break
-			}
-			a.owner = c.Owner()
+	if err := a.checkIn("take by force"); err != nil {
+		return nil, err
+	}
+	defer a.checkOut(&err)
+	a.tellAttempt()
+	for range robberies {
+		got, err = a.rob(of, look)
+		if !errors.Is(err, fault.ErrTaken) {
+			break
 		}
-		return got, a.tooLate(err)
-	})
+		a.owner = c.Owner()
+	}
+	return got, a.tooLate(err)
 }
 
 // rob takes the lock from the holder of this moment, if there is one. The error matches
