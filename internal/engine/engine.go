@@ -131,8 +131,8 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 	e.Line = line.New(line.Needs{
 		Asker: e.Asker, Undo: e.Undo, Schedule: e.Schedule, Handoffs: &e.handoffs, Listener: e.Listener, Notes: e.Notes, Conn: c,
 		Client: e.ID, Heartbeat: e.Heartbeat, LiveFor: e.LiveFor(), Remembers: max(e.LiveFor(), 5*e.RequestTimeout), Now: now, Closing: e.Closing,
-		Back:  func(key string) { e.Keeper.ReleaseAgain(key, e.Heartbeat) },
-		Go: e.Go, Owner: e.Owner, Announce: e.Presence.Announce, Refusal: words.Refusal,
+		Back: func(key string) { e.Keeper.ReleaseAgain(key, e.Heartbeat) },
+		Go:   e.Go, Owner: e.Owner, Announce: e.Presence.Announce, Refusal: words.Refusal,
 	})
 	var contest *ballot.Contest
 	if e.Quorum != nil {

@@ -83,7 +83,7 @@ func inHouse(t *testing.T, test func(t *testing.T, h *house)) {
 		now := func() clock.Reading { return clock.Now().Skewed(time.Duration(h.slept.Load())) }
 		h.Keeper = NewKeeper(Needs{
 			Asker: ask.New(closing, s, timeout, now, used), Handoffs: new(handoff.Queue), Habits: new(linger.Habits), Now: now, Closing: closing,
-			Go: func(f func()) bool { goroutines.Go(f); return true },
+			Go:      func(f func()) bool { goroutines.Go(f); return true },
 			Timeout: timeout, LiveFor: 15 * time.Second, FenceTTL: time.Hour,
 			Bequeath: func(time.Time) {}, Ended: func(string) {}, Kept: func(string, time.Time) {},
 			Lost: func(_ *lock.Lock, _ string, _ int64, why lock.Loss) error { return lostTest{why} },
