@@ -48,8 +48,8 @@ import (
 func share(mine *redis.Client) (*redlatch.Client, error) {
 	`
 
-// TestReadmeFromAClone does what the README says: in a module beside a clone, the lines for go.work,
-// the first program, a client over that of go-redis, and the test of a loss.
+// TestReadmeFromAClone does what the README says: in a module beside a clone, the lines for go.mod, the
+// first program, a client over that of go-redis, and the test of a loss.
 func TestReadmeFromAClone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles for a module of its own: make test-all does")
@@ -64,13 +64,16 @@ func TestReadmeFromAClone(t *testing.T) {
 		code, _, _ := strings.Cut(rest, "```")
 		return begins + code
 	}
+	// The version that is downloaded already: go mod tidy would look for the newest.
+	goredis := regexp.MustCompile(`github.com/redis/go-redis/v9 v\S+`).FindString(
+		string(check.Value(os.ReadFile(filepath.Join(clone, "redlatchgoredis", "go.mod"))).OK(t)))
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	app := filepath.Join(dir, "app")
 	check.OK(t, "Mkdir", os.Mkdir(app, 0o755))
 	check.OK(t, "Symlink", os.Symlink(clone, filepath.Join(dir, "redlatch")))
 	for name, code := range map[string]string{
-		"go.mod":         "module example.com/app\n\ngo 1.26.0\n",
+		"go.mod":         "module example.com/app\n\ngo 1.26.0\n\nrequire " + goredis + "\n",
 		"main.go":        strings.ReplaceAll(block("package main"), "redis://localhost:6379", s.URL()),
 		"share.go":       mine + strings.Replace(block("client, err := redlatch.New("), "client, err :=", "return", 1) + "}\n",
 		"report_test.go": tested + block("func Test"),
@@ -81,16 +84,14 @@ func TestReadmeFromAClone(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 		cmd.Dir = app
-		cmd.Env = append(cmd.Environ(), "GOWORK=", "GOFLAGS=")
+		cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOFLAGS=")
 		out, err := cmd.CombinedOutput()
 		check.Must(t, err == nil, "%s: %v\n%s", line, err, out)
 		return regexp.MustCompile(`(?m)^go: downloading .*\n`).ReplaceAllString(string(out), "") // on a new machine
 	}
-	lines := regexp.MustCompile(`(?m)^    (go work .*)$`).FindAllStringSubmatch(readme, -1)
-	check.Must(t, len(lines) > 0, "README.md has no lines for go.work")
-	for _, line := range lines {
-		run(line[1])
-	}
+	lines := regexp.MustCompile(`(?s)\n    for m in .*? go mod tidy\n`).FindString(readme)
+	check.Must(t, lines != "", "README.md has no lines for go.mod")
+	run(lines)
 	check.Equal(t, run("go run ."), "paying invoice 42\n", "the first program says")
 	run("go test .")
 }
