@@ -32,7 +32,7 @@ func TestAdviceWhereNamesCannotBeListed(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{
 		&conn.ReplyError{Text: "NOPERM this user has no permissions to run the 'scan' command"}: "+scan",
-		fmt.Errorf("no answer from Redis in 3s: %w", context.DeadlineExceeded):              "when Redis answers",
+		fmt.Errorf("no answer from Redis in 3s: %w", context.DeadlineExceeded):                  "when Redis answers",
 	} {
 		got := unlisted(err)
 		check.That(t, strings.Contains(got, want), "%v: advice %q, want %q in it", err, got, want)

@@ -171,7 +171,7 @@ func (r *run) check(typed *pflag.FlagSet) error {
 	// is for retries.
 	case r.grace > lock.TTL/3:
 		return exit.Usagef("raise --ttl",
-			"--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, (lock.TTL/3).Truncate(time.Millisecond))
+			"--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, (lock.TTL / 3).Truncate(time.Millisecond))
 	}
 	r.target.try = r.target.try || typed.Changed("wait") && lock.MaxWait == 0
 	return r.target.check(typed)
