@@ -50,8 +50,7 @@ const (
 
 	// EventUnreachable says that a caller in line cannot reach Redis: requests for its place have
 	// failed for Options.RequestTimeout. It waits on. The event comes once for each attempt and
-	// outage. If goroutines share a place in line, only the one that stands there has it. Waited,
-	// Err.
+	// outage. Of goroutines that share a place in line, one has it. Waited, Err.
 	EventUnreachable EventType = "unreachable"
 
 	EventReachable    EventType = "reachable"     // Redis answers again after EventUnreachable, before the attempt has ended. Waited
@@ -217,8 +216,8 @@ func stackText(callers []uintptr) string {
 }
 
 // JoinHooks returns a hook, for [Options.Hook], that calls each of these hooks in their order. It
-// leaves out those that are nil, and returns nil if all are. If a hook panics, the next ones are
-// still called, and then the last panic goes on.
+// leaves out those that are nil, and returns nil if all are. If a hook panics, the others are
+// still called; then the last panic goes on.
 func JoinHooks(hooks ...func(context.Context, Event)) func(context.Context, Event) {
 	hooks = slices.DeleteFunc(slices.Clone(hooks), func(h hook) bool { return h == nil })
 	if len(hooks) == 0 {
@@ -239,8 +238,8 @@ func callAll(ctx context.Context, hooks []hook, e Event) {
 // attributes: at level Error a lost lease, unless its client was closed; at Warn a failed
 // acquisition (see [Outcome.Failed]), a lease in jeopardy, a release that Redis did not confirm, a
 // waiter that cannot reach Redis or can again, and a lease that outlives its context or that the
-// program dropped; at Debug all else. The logger's handler must not block. It is called with the
-// context of the acquisition, for handlers that add trace ids.
+// program dropped; at Debug all else. The logger's handler must not block. It gets the context of
+// the acquisition, for trace ids.
 func LogHook(logger *slog.Logger) func(context.Context, Event) {
 	return func(ctx context.Context, e Event) {
 		level := logLevel(e)
