@@ -162,6 +162,7 @@ func TestOldTroubleIsOver(t *testing.T) {
 		check.That(t, len(got.Deadlocks) == 1 && err != nil, "at first %d deadlocks, and of the name %v", len(got.Deadlocks), err)
 		stop()
 		time.Sleep(time.Hour)
+		check.Must(t, !p.Looks(), "it looks without a viewer")
 		f.deaf = false
 		for _, in := range []Interest{{Name: "a"}, {}} {
 			defer p.Watch(in)()
