@@ -76,7 +76,8 @@ func (v *vigil) tell(s sight) error {
 	case first:
 		v.app.Say("waiting for %q: %s", v.name, standing)
 	default:
-		e.Event, e.Place, e.Message = "waiting", v.place(s.info), standing
+		e.Event, e.Message = "waiting", standing
+		e.Place, _ = v.place(s.info)
 		v.app.Tell(e, "still waiting for %q after %s: %s", v.name, span, standing)
 	}
 	v.due = time.After(pause)
@@ -85,28 +86,32 @@ func (v *vigil) tell(s sight) error {
 
 // standing returns the waiter's place in line, if it is known, and the holders.
 func (v *vigil) standing(info redlatch.LockInfo) string {
-	place := v.place(info)
+	place, waiters := v.place(info)
 	if place == 0 {
 		return report.Summary(info)
 	}
-	waiters := len(info.Waiters)
 	info.Waiters = nil
 	return fmt.Sprintf("place %d of %d, %s", place, waiters, report.Summary(info))
 }
 
-// place returns this process's place in line, from 1 on, or 0 if it is not in line.
-func (r *run) place(info redlatch.LockInfo) int {
+// place returns this process's place in line, from 1 on, and how many wait. It returns 0 if the
+// process is not in line. Waiters that are believed dead do not count: they keep no other back.
+func (r *run) place(info redlatch.LockInfo) (place, of int) {
 	owner := r.owner.Load()
 	if owner == nil {
-		return 0
+		return 0, 0
 	}
-	mine, _ := script.OwnerClient(*owner)
-	for i, w := range info.Waiters {
-		if w.Client == mine && mine != "" {
-			return i + 1
+	client, _ := script.OwnerClient(*owner)
+	for _, w := range info.Waiters {
+		mine := w.Client == client && client != ""
+		if mine || !w.Dead {
+			of++
+		}
+		if mine {
+			place = of
 		}
 	}
-	return 0
+	return place, of
 }
 
 // entangled returns an error if this process would wait for itself: it is the command of a
