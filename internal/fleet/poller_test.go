@@ -319,7 +319,7 @@ func TestPollerSaysSinceWhen(t *testing.T) {
 func TestViewerThatComesInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{n: 3}
-		p := NewPoller(f, 0)
+		p := NewPoller(f, time.Second)
 		defer p.Close()
 		stop := p.Watch(Interest{})
 		time.Sleep(3 * time.Second)

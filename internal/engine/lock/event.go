@@ -24,14 +24,17 @@ const (
 	Forgotten    What = "forgotten"
 )
 
-// Event is what the client is told of an acquisition or of a lease. Engine/acquire and engine/lease fill
+// Event is what the client is told of an acquisition or of a lease. The packages acquire and lease fill
 // it in where it happens; their methods emit (acquire/tell.go, lease/lease.go) set the fields that all
 // events have, and acquire/reentry.go sets them itself.
 //
-// A new field also goes into the root's event.go (Event and its comment on which event has it, LogValue
-// and tell), into engine/recorder.go and record/journal if the journal has it (the root's journal.go,
-// journal.lua, cli/report/json.go and help/log.txt of the command, and fleet/entry.go, too), into redlatchprom and redlatchotel if a metric
-// or a span has it, and into cmd/redlatch/internal/cli/talk/event.go and app/help/run.txt if the JSON of the command has it.
+// A new field also goes into
+//   - the root's event.go (Event and its comment on which event has it, LogValue and tell), and
+//     docs/guarantees.md under Events;
+//   - engine/recorder.go and record/journal if the journal has it; then also the root's journal.go,
+//     journal.lua, fleet/entry.go, and the command's cli/report/json.go and help/log.txt;
+//   - redlatchprom and redlatchotel if a metric or a span has it;
+//   - the command's cli/talk/event.go and app/help/run.txt if its JSON has it.
 type Event struct {
 	What      What
 	ID        uint64 // of the acquisition

@@ -24,7 +24,7 @@
 //	outcomes   0 yes       1 its own   2 the reply    3 yes       in the order of the calls
 //
 // A bundle handles only simple cases: for example, it leaves undecided a mutex that another owner
-// holds. Such a call is made again by itself. So is every call of a bundle that the server refused:
+// holds. Such a call is sent again, alone. So is every call of a bundle that the server refused:
 // a script stops at the first error, and what it did before that stands. Those outcomes are marked
 // Resent.
 //

@@ -18,8 +18,7 @@
 //
 // Lua creates every function again on each run, so code that the common case does not need comes
 // after the point where that case returns. Such a file has a line "-- cold", sometimes as its
-// first. The script is first what is above that line in each of the files, then what is below it in
-// each of them:
+// first. A script is the upper parts of all its files, in order, and then their lower parts:
 //
 //	token  mutex          | tickets  line         above "-- cold": SET NX PX, the token, return
 //	acquire               |

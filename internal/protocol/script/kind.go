@@ -47,7 +47,8 @@ type Kind struct {
 	delete *lazy
 }
 
-// The kinds. Those that keep a sorted set share zset.lua.
+// The kinds. Those that keep a sorted set share zset.lua. For a new one, docs/development.md lists all
+// other places.
 var (
 	Mutex     = newKind([]string{"mutex"}).counted("mutex").hurried().lingering()
 	Reentrant = newKind([]string{"reentrant"}, keys.InsideSuffix)

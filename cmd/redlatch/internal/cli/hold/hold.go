@@ -1,5 +1,12 @@
-// Package hold implements the commands that acquire and release a lock for a program: run, elect,
-// lock and unlock, and the guard that stops the command of a run that was killed.
+// Package hold implements the commands that acquire and release a lock for a program.
+//
+//	run.go      run: acquire, start the command, choose the exit code; also for elect
+//	keep.go     the command runs: when it gets TERM and KILL after a loss (doomed, untilKill)
+//	wait.go     what a run says while it waits
+//	target.go   which kind of lock, and its flags
+//	elect.go    elect, and elect --observe
+//	lock.go     lock; unlock.go: unlock
+//	guard.go    the guard of a run: if redlatch is killed, it releases, and child/guard_unix.go kills
 package hold
 
 import (
