@@ -29,10 +29,10 @@ type Options struct {
 	Prefix string      // begins every key in Redis, the same for all clients that share a lock; default "redlatch:"; [NoPrefix] is for none
 	Lock   LockOptions // the defaults for every lock of this client; see [Mutex.With] for one lock alone
 
-	// Heartbeat is 5s by default, give or take a tenth; 50ms to 1m. That often, a client says that it
-	// is alive and repairs what was lost, for each name that its goroutines wait for. It does so
-	// every third of the TTL if that is less, and more often while it cannot listen. On a quorum, or
-	// for a countdown, each waiter does so, whatever the TTL. A lost message costs a waiter that long.
+	// Heartbeat is how often a client says that it is alive, and repairs what was lost, for each name
+	// that its goroutines wait for. Default 5s, give or take a tenth; 50ms to 1m. It is a third of the
+	// TTL if that is less, and shorter while the client cannot listen. On a quorum, or for a
+	// countdown, each waiter does so, whatever the TTL. A lost message costs a waiter that long.
 	Heartbeat time.Duration
 
 	// RequestTimeout is how long a client tries to have one request answered. Default 3s, at least
