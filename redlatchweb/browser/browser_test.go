@@ -428,12 +428,14 @@ func TestWithoutScripts(t *testing.T) {
 	p.quiet()
 }
 
-// TestReleaseKeepsWhatIsTyped types into the form while the page goes on living around it.
+// TestReleaseKeepsWhatIsTyped types into the form while the page goes on living around it: a notice above it
+// goes away.
 func TestReleaseKeepsWhatIsTyped(t *testing.T) {
 	p := open(t, views["wide"])
 	p.visit("contended/lock?name=mail:digest")
 	p.run(chromedp.Evaluate[chromedp.Void](`document.querySelector("details summary").click()`)) // wherever it moves to
 	p.run(chromedp.SendKeys("input[name=typed]", "mail:di"))
+	p.run(chromedp.Evaluate[chromedp.Void](`document.querySelector("h1").after(document.createElement("div"))`))
 	p.run(chromedp.Sleep(2500 * time.Millisecond)) // two pictures
 	check.Equal(t, value[string](p, `document.querySelector("input[name=typed]").value`), "mail:di", "the form has")
 	p.run(chromedp.SendKeys("input[name=typed]", "gest"), chromedp.Click("button.danger"))
