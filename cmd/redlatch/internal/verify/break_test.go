@@ -83,8 +83,10 @@ var breaks = map[string]broken{
 		kinds: []string{history.SlotPool}, faults: []string{"kill", "stop", "stall"}, finds: []string{"rests", "slots"}, duration: 36 * time.Second,
 	},
 	"double-permit": {
+		// Such a key has no holders, so it has no expiry either, and lets in few: in one run of ten, no two that
+		// together hold too many permits.
 		scripts: "semaphore", lines: [][2]string{{"give(wanted, -permits)\n", ""}},
-		kinds: []string{history.Semaphore}, finds: []string{"permits"},
+		kinds: []string{history.Semaphore}, finds: []string{"permits", "left behind"},
 	},
 	"reader-beside-writer": {
 		scripts: "rwmutex", lines: [][2]string{{"if inside > 0 and (how == 'w' or writer ~= '') then return false end", "if inside > 0 and how == 'w' then return false end"}},
