@@ -4,11 +4,11 @@
 // One [Poller] looks at the locks for all viewers, and stops while there are none. A look at all
 // names ([Source.List]) goes in steps, with pauses between them, so that Redis spends no more than
 // a tenth of its time on it, no matter how many names there are. The number of names bounds the
-// pauses, so that a node that does not answer makes the picture no older than it must. In a long
+// pauses, so that a silent node does not make the picture older than necessary. In a long
 // pause, the poller looks again at the names that a viewer has open and at the busiest ones.
 //
 // The screens describe a lock in the words of this package: [Lock.Cell] in a list, [Lock.Facts],
-// [HolderFacts] and [WaiterText] on a page, [EntryText] for what happened. A new fact goes in
+// [HolderFacts], [WaiterFacts] and [WaiterText] on a page, [EntryText] for what happened. A new fact goes in
 // there, and no screen changes. Package sample has a lock, and the words that each screen has to
 // show for it.
 //

@@ -8,7 +8,7 @@
 //	countdown_fault  a countdown: lost and late requests, messages and servers
 //	outage           waiters that are not told of an outage; slots that rest after one; connections that die without a reset
 //	renew            extends that come late; replicas that are late; releases under a done context
-//	server           a server that hangs, has an older copy, or refuses; keys that are no lock
+//	server           a server that hangs, has an older copy, or refuses; keys that are not locks
 //	straggler        requests that arrive when all is over; a late clean-up that undoes too much
 //	subscription     messages that are lost, and a server without publish/subscribe
 package faults

@@ -3,7 +3,7 @@
 //
 // # Which file is about which hazard
 //
-//	fence                 a token that is none, in Redis
+//	fence                 an invalid token, in Redis
 //	fencesql              a late holder writes: SQLite, and PostgreSQL, MariaDB if installed
 //
 // # Helpers

@@ -15,5 +15,5 @@
 //	reason         a loss, an outcome or an end of a context whose reason a program cannot tell; locks that print their insides
 //	security       rights that redlatch does not need; passwords in errors
 //	stray          leases that no code has
-//	taken          a lock that is taken, and no word of the holder
+//	taken          a lock that is taken, and an error that does not name the holder
 package operations

@@ -10,9 +10,9 @@
 // An attempt ends once: the hook is told that it was granted or failed. What it may have left in Redis
 // is released in the background (undo.go in package lock lists by which call), even if a hook panics.
 //
-// How long a try may take: RequestTimeout (link/ask), and a third more for all of it (within in
-// grant.go); for a lock that another client keeps, askFor in linger.go; over a quorum, left in
-// quorum.go.
+// How long a try may take: RequestTimeout for a request (link/ask), and a third more for all of the
+// try (func within, grant.go). If another client keeps the lock, see askFor in linger.go; over a
+// quorum, func left in quorum.go.
 //
 //	acquirer.go  one acquisition, from its beginning to its end
 //	turns.go     goroutines of this client that pass a mutex on among themselves

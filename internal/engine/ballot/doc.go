@@ -15,8 +15,8 @@
 //	              v
 //	     LeaveTo: later votes are handled in the background
 //
-// A [Contest] sends the requests, of a bounded number of rounds at a time. A [Round] waits for
-// votes, also those that come after it. A [Tally] counts them, and says whether the attempt has won
+// A [Contest] sends the requests, of a bounded number of rounds at a time. A [Round] collects
+// votes, also those that arrive after it is decided. A [Tally] counts them, and says whether the attempt has won
 // (tally.go). [Decide] is the policy of an attempt that has not, and has no state (step.go). The
 // nodes wake [Waiters], which then try.
 //

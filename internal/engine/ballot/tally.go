@@ -24,7 +24,8 @@ import (
 //	A majority voted, and not for the owner                           Taken
 //	The caller's time was over before any of that was clear           CutShort
 //
-// The first line that holds counts.
+// The first line that holds counts. Votes that come later: LeaveTo in round.go collects them, and
+// acquire/late.go acts on them (lease/votes.go, while a lease is held).
 //
 // Unreachable does not depend on what the others said: with two of three or two of four nodes
 // silent, no client can tell whether the refusals are those of a holder, and none can acquire the

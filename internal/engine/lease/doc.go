@@ -36,8 +36,8 @@
 //	extend.go    extending for the program, and what an extend changes
 //	watchdog.go  sending the extends that are due
 //	pace.go      when a lease is extended next
-//	release.go   releasing. What resends it: link/ask/ask.go, for errors that base/retry/retry.go
-//	             counts; after RequestTimeout link/cleanup
+//	release.go   releasing. link/ask/ask.go resends it after errors that retry.Transient accepts;
+//	             after RequestTimeout, link/cleanup does
 //	detach.go    leaving a lease to another process
 //	pass.go      passing the lock on to the next goroutine of this client
 //	linger.go    keeping the lock for the client's next acquisition, until another client asks for it

@@ -74,7 +74,7 @@ const (
 	kept             // given up here, and kept by the client: see linger.go
 	released
 	lost
-	detached // given up here, and not in Redis
+	detached // given up here, and still inside in Redis
 )
 
 // settling is the end of an extend or a release that code waits for.

@@ -16,7 +16,7 @@
 //	pace.go     when a poller asks Redis next
 //	heed.go     hearing other libraries, while one of them holds the lock
 //	grants.go   what Redis says of a waiter: granted, in line, or missing
-//	restore.go  asking for the place again of a waiter that is missing
+//	restore.go  asking again for the place of a waiter that Redis does not list any more
 //	poll.go     asking Redis for all waiters of a poller
 //	linger.go   asking the client that may only keep the lock
 package line

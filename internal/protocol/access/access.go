@@ -21,7 +21,8 @@ var outside = []string{
 // sharded is the commands that clients of a cluster also need from Redis 7.0 on, which added them.
 var sharded = []string{"spublish", "ssubscribe", "sunsubscribe"}
 
-// Scripted returns the commands that scripts run, as ACL rules spell them.
+// Scripted returns the commands that scripts run, as ACL rules spell them. script.Commands finds
+// them in the Lua files. (redlatchtest/internal/memory/commands.go has to know a new command, too.)
 func Scripted(shards bool) []string {
 	return slices.DeleteFunc(script.Commands(), func(name string) bool { return !shards && slices.Contains(sharded, name) })
 }
