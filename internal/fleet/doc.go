@@ -12,7 +12,8 @@
 // there, and no screen changes. Package sample has a lock, and the words that each screen has to
 // show for it.
 //
-// picture.go decides what is overdue or in trouble. The words are in lock.go, for lists, and in
+// picture.go decides what is overdue or in trouble. No metric says overdue, so no alert does:
+// RedlatchJeopardy and RedlatchExtendMarginLow in observability/redlatch.rules.yml come closest. The words are in lock.go, for lists, and in
 // holder.go, for the page of a lock. engine/survey/picture.go says which holders (meet) and waiters
 // (newWaiter) are believed dead.
 //

@@ -10,8 +10,8 @@
 // An attempt ends once: the hook is told that it was granted or failed. What it may have left in Redis
 // is released in the background (undo.go in package lock lists by which call), even if a hook panics.
 //
-// How long a try may take: RequestTimeout for a request (link/ask), and a third more for all of the
-// try (func within, grant.go). If another client keeps the lock, see askFor in linger.go; over a
+// A try takes 4/3 of RequestTimeout at most. If Redis is silent, func ask in link/ask/ask.go ends it;
+// a second request has what is left of that time (func within, grant.go). If another client keeps the lock, see askFor in linger.go; over a
 // quorum, func left in quorum.go.
 //
 //	acquirer.go  one acquisition, from its beginning to its end

@@ -73,7 +73,7 @@ func Parse(text string) (e Entry, ok bool) {
 	return e, json.Unmarshal([]byte(text), &e) == nil && e.ID != "" && e.What != ""
 }
 
-// Options say where the journal is, and how much it keeps.
+// Options say where the journal is, and how much it keeps. engine/recorder.go sets them.
 type Options struct {
 	Key     string
 	Most    int           // entries, or a few more

@@ -1,7 +1,8 @@
 // Package hold implements the commands that acquire and release a lock for a program.
 //
 //	run.go      run: acquire, start the command, choose the exit code; also for elect
-//	keep.go     the command runs: when it gets TERM and KILL after a loss (doomed, untilKill)
+//	keep.go     the command runs: signals are passed on to it (forward; to which of its processes:
+//	            child/child_unix.go); when it gets TERM and KILL after a loss (doomed, untilKill)
 //	wait.go     what a run says while it waits
 //	target.go   which kind of lock, and its flags
 //	elect.go    elect, and elect --observe
