@@ -197,25 +197,6 @@ func Cycles(t testing.TB, c *redlatch.Client, goroutines, turns int) {
 	})
 }
 
-// Timed is a context that ends with DeadlineExceeded when the test says so.
-type Timed struct {
-	context.Context
-	Over chan struct{}
-}
-
-// Done implements [context.Context].
-func (c Timed) Done() <-chan struct{} { return c.Over }
-
-// Err implements [context.Context].
-func (c Timed) Err() error {
-	select {
-	case <-c.Over:
-		return context.DeadlineExceeded
-	default:
-		return nil
-	}
-}
-
 // Recovered calls f and returns what it panicked with, as the server of net/http does around a
 // handler.
 func Recovered(f func()) (cause any) {

@@ -34,14 +34,6 @@ func CountDown(t locktest.Reporter, d *redlatch.CountDownLatch, left int64) {
 	}
 }
 
-// CountDownOnce counts down to left, once for an id.
-func CountDownOnce(t locktest.Reporter, d *redlatch.CountDownLatch, id string, left int64) {
-	t.Helper()
-	if got, err := d.CountDownOnce(locktest.Within(t, locktest.Patience), id); got != left || err != nil {
-		t.Errorf("CountDownOnce(%q) = %d, %v, want %d", id, got, err, left)
-	}
-}
-
 // WantCount checks a count.
 func WantCount(t locktest.Reporter, d *redlatch.CountDownLatch, want int64) {
 	t.Helper()
