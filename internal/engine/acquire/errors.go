@@ -40,7 +40,8 @@ func (a *attempt) tooLate(err error) error {
 // describeTimeout adds to the error of a wait that ran out of time what it waited for, if Redis
 // ever said that there is something to wait for. It also adds an outage during the wait. An
 // acquisition that was granted at once and is given back, since its context ended, waited for
-// nothing.
+// nothing. TakenError.Error in the root's errors.go names the holder; WaitOver in
+// base/fault/done.go says that MaxWait has passed.
 func (a *attempt) describeTimeout(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !a.answered || !a.patient {
 		return err

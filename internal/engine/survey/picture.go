@@ -138,7 +138,9 @@ func newWaiter(kind *script.Kind, ticket script.Ticket, w script.Waiting, now in
 	return n
 }
 
-// meet fills in what the sign of a holder's client says at that moment.
+// meet fills in what the sign of a holder's client says at that moment. A holder is believed dead if
+// its client's record says that it listens, and it does not (Read in record/presence). Without a
+// record, it is once it has held for longer than a record lasts.
 func (h *Holder) meet(sign presence.Sign, at time.Time) {
 	h.Process, h.LastSeen = sign.Process, h.Since
 	note := sign.Notes[h.Owner]
