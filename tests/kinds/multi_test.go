@@ -65,12 +65,75 @@ func TestMultiIsExtendedAsOne(t *testing.T) {
 	})
 }
 
+// TestMultiOutwaitsItsTTL: with Renew Off, the earlier names are extended for as long as a later one is
+// waited for. After that, none is.
+func TestMultiOutwaitsItsTTL(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := s.Client(t, redlatch.Options{})
+		held := locktest.Lock(t, c.Mutex("b"))
+		time.AfterFunc(25*time.Second, func() { _ = held.Release(context.Background()) })
+		l := check.Value(c.MultiMutex("a", "b").With(redlatch.LockOptions{TTL: 10 * time.Second, Renew: redlatch.Off}).Lock(t.Context())).OK(t)
+		for _, lease := range l.Leases() {
+			check.That(t, lease.Remaining() > 9*time.Second, "%v are left of %s", lease.Remaining(), lease.Name())
+		}
+		time.Sleep(10 * time.Second)
+		for _, lease := range l.Leases() {
+			check.Equal(t, help.WantLost(t, lease).Reason, redlatch.LossNotRenewed, "reason")
+		}
+	})
+}
+
+// TestMultiEndsWithALoss: a name is taken by force while a later one is waited for. Lock does not wait on,
+// and gives back the others.
+func TestMultiEndsWithALoss(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []redlatch.Switch{redlatch.On, redlatch.Off} {
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
+			o, seen := help.Watched(redlatch.Options{Lock: redlatch.LockOptions{StrictOrder: strict}})
+			c, other := s.Client(t, o), s.Client(t, redlatch.Options{})
+			locktest.Lock(t, other.Mutex("c"))
+			locktest.Lock(t, c.Mutex("d"))
+			began := time.Now()
+			time.AfterFunc(time.Second, func() { _, _ = other.ForceRelease(context.Background(), "a", redlatch.ForceOptions{}) })
+			_, err := c.MultiMutex("a", "b", "c", "d").Lock(locktest.Within(t, time.Minute))
+			var lost *redlatch.LostError
+			check.That(t, errors.As(err, &lost) && lost.Name == "a" && lost.Reason == redlatch.LossForced, "Lock = %v, want a loss of a by force", err)
+			check.That(t, time.Since(began) < 15*time.Second, "it ended after %v", time.Since(began))
+			help.WantNothingLeft(t, s, "a", "b")
+			for _, e := range seen.Of(redlatch.EventFailed, "c") {
+				check.That(t, errors.Is(e.Err, err), "the hook was told %v, and the program %v", e.Err, err)
+			}
+			check.Equal(t, len(seen.Of(redlatch.EventFailed, "c")), 1, "failed attempts")
+		})
+	}
+}
+
+// TestMultiLosesANameAtTheLast: an earlier name is taken by force while the hook is told of the last one.
+func TestMultiLosesANameAtTheLast(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		other := s.Client(t, redlatch.Options{})
+		held := locktest.Lock(t, other.Mutex("b"))
+		time.AfterFunc(time.Second, func() { _ = held.Release(context.Background()) })
+		c := s.Client(t, redlatch.Options{Hook: func(_ context.Context, e redlatch.Event) {
+			if e.Type == redlatch.EventGranted && e.Name == "b" {
+				_, _ = other.ForceRelease(context.Background(), "a", redlatch.ForceOptions{})
+				time.Sleep(time.Second)
+			}
+		}})
+		_, err := c.MultiMutex("a", "b").Lock(t.Context())
+		var lost *redlatch.LostError
+		check.That(t, errors.As(err, &lost) && lost.Name == "a", "Lock = %v, want the loss of a", err)
+	})
+}
+
 // TestMultiPastItsMaxHold: a name that reached its MaxHold, while a later one was waited for, is not
 // extended, and held all the same.
 func TestMultiPastItsMaxHold(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := s.Client(t, redlatch.Options{Lock: redlatch.LockOptions{MaxHold: 10 * time.Second}})
+		c := s.Client(t, redlatch.Options{Lock: redlatch.LockOptions{MaxHold: 5 * time.Second}})
 		held := locktest.Lock(t, c.Mutex("b"))
 		time.AfterFunc(12*time.Second, func() { _ = held.Release(context.Background()) })
 		l := check.Value(c.MultiMutex("a", "b").With(redlatch.LockOptions{Renew: redlatch.Off}).Lock(t.Context())).OK(t)

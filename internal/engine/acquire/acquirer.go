@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
@@ -11,12 +12,12 @@ import (
 
 // One acquires a lock, and waits for it if the program wants that.
 func (c *Acquirer) One(ctx context.Context, l *lock.Lock, w Wish, wait bool) (*lease.Lease, error) {
-	return c.attempt(ctx, l, w, wait).acquire()
+	return c.attempt(ctx, l, w, wait).acquire(ctx)
 }
 
-// acquire runs the attempt and returns its lease. The attempt has ended when acquire returns, even
-// if a hook panics.
-func (a *attempt) acquire() (got *lease.Lease, err error) {
+// acquire runs the attempt until ctx is done, and returns its lease. The attempt has ended when acquire
+// returns, even if a hook panics.
+func (a *attempt) acquire(ctx context.Context) (got *lease.Lease, err error) {
 	if err := a.checkIn("acquire"); err != nil {
 		return nil, err
 	}
@@ -27,9 +28,14 @@ func (a *attempt) acquire() (got *lease.Lease, err error) {
 		a.by.Presence.AnnounceFirst(a.ctx)
 	}
 	if a.patient && a.Turns != "" {
-		return a.lockInGroup(a.ctx)
+		got, err = a.lockInGroup(ctx)
+	} else {
+		got, err = a.run(ctx)
 	}
-	return a.run(a.ctx)
+	if err != nil {
+		err = cmp.Or(lostOf(a.beside), err) // which ended ctx
+	}
+	return got, err
 }
 
 // checkIn keeps Close waiting until checkOut. The error, in which op is what the attempt does, says that

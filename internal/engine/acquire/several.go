@@ -50,8 +50,11 @@ func (c *Acquirer) Several(ctx context.Context, all []*lock.Lock, w Wish, wait b
 	return leases, err
 }
 
-// oneByOne locks one name after the other. What it has when it fails, or panics, is in leases.
+// oneByOne locks one name after the other, until one that it has is lost. What it has when it fails, or
+// panics, is in leases.
 func (c *Acquirer) oneByOne(attempts []*attempt, start clock.Reading, leases *[]*lease.Lease) error {
+	ctx, end := context.WithCancel(attempts[0].ctx)
+	defer end()
 	for _, a := range attempts {
 		if longest := a.Waiting.Most; longest > 0 {
 			l := *a.Lock
@@ -60,19 +63,26 @@ func (c *Acquirer) oneByOne(attempts []*attempt, start clock.Reading, leases *[]
 		}
 		a.beside = *leases
 		a.since = c.Now()
-		got, err := a.acquire()
+		got, err := a.acquire(ctx)
 		if err != nil {
 			return err
 		}
 		*leases = append(*leases, got)
+		got.RenewEarly(true)
+		defer context.AfterFunc(got.Context(), func() {
+			if !got.SeemsHeld() { // else the caller's context is done, which tells more
+				end()
+			}
+		})()
 	}
 	return nil
 }
 
-// fresh extends the leases that the watchdog does not renew and that grew old in the wait for a
+// fresh extends the leases that the watchdog will not renew and that grew old in the wait for a
 // later one, unless they reached their MaxHold. It returns an error if one of the leases was lost.
 func fresh(ctx context.Context, leases []*lease.Lease) error {
 	errs := ForAll(leases, func(l *lease.Lease) error {
+		l.RenewEarly(false)
 		if k := l.Lock(); !k.Renews && l.Remaining() < k.TTL*9/10 {
 			if err := l.Extend(ctx); !errors.Is(err, fault.ErrMaxHold) {
 				return err
@@ -80,8 +90,13 @@ func fresh(ctx context.Context, leases []*lease.Lease) error {
 		}
 		return nil
 	})
-	for i, l := range leases {
-		if err := cmp.Or(errs[i], l.Err()); err != nil {
+	return cmp.Or(cmp.Or(errs...), lostOf(leases))
+}
+
+// lostOf returns the error of the first of these leases that is lost, or nil.
+func lostOf(leases []*lease.Lease) error {
+	for _, l := range leases {
+		if err := l.Err(); err != nil {
 			return err
 		}
 	}
