@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -259,5 +260,22 @@ func TestInspectIsBounded(t *testing.T) {
 		check.That(t, time.Since(start) < 4*time.Second, "it ended after %v", time.Since(start))
 		link.Harm(wire.Mishap{}, wire.None)
 		locktest.Release(t, lease)
+	})
+}
+
+// TestUnansweredLookNamesTheLock: what a call of a lock asks of Redis, and gets no answer to, it names as
+// the lock that it is.
+func TestUnansweredLookNamesTheLock(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := s.Client(t, redlatch.Options{})
+		s.Hang()
+		for call, err := range map[string]error{
+			`election "a"`:  check.ErrorOf(c.Election("a").Leader(t.Context())),
+			`semaphore "a"`: check.ErrorOf(c.Semaphore("a", 3).Available(t.Context())),
+		} {
+			check.That(t, err != nil && strings.Contains(err.Error(), call), "it is %v, want it to name the %s", err, call)
+		}
+		s.Resume()
 	})
 }

@@ -8,6 +8,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func (s *Survey) lookAt(ctx context.Context, node conn.Conn, names []string, met
 	all := make([]Picture, len(names))
 	for i, name := range names {
 		p := &all[i]
-		p.Kind, p.Name = script.Mutex, name // until it is known
+		p.Kind, p.Name = cmp.Or(script.Named(s.of), script.Mutex), name // until it is known
 		if p.Keys, p.err = keys.Of(s.Prefix, name); p.err != nil {
 			p.err = fault.Invalid("name %.80q: %w", name, p.err)
 		}
