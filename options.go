@@ -41,7 +41,7 @@ type Options struct {
 	// [Client.List] and [Client.Deadlocks] scan as long as their context and the connection allow.
 	//
 	// A try to extend a lease gets half of what is left of the lease if that is shorter, but no less
-	// than about 100ms. So one lost reply costs no lease whose TTL is 200ms or more. With a
+	// than about 100ms. So one lost reply costs no lease whose TTL is 400ms or more. With a
 	// RequestTimeout of 1s or more, a connection of [Open] or [OpenQuorum] that dies silently is
 	// given up a third of RequestTimeout after the first unanswered request, and the resend uses a
 	// new one. One that only listens is found dead within twice RequestTimeout, 3s at least and 12s

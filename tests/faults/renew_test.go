@@ -111,6 +111,33 @@ func TestLateReplicasCostNoTime(t *testing.T) {
 	}
 }
 
+// TestOneLostReplyCostsNoLease: the TTL is the shortest of which options.go says so. A lease that was kept
+// is extended late: up to two thirds of its time have passed.
+func TestOneLostReplyCostsNoLease(t *testing.T) {
+	t.Parallel()
+	const ttl = 400 * time.Millisecond
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
+		c := wire.Wrap(t, link, redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl, Linger: ttl / 3}})
+		s.Hearing(c)
+		for i := range 100 {
+			l := locktest.Lock(t, c.Mutex("a"))
+			time.Sleep(ttl * time.Duration(i) / 320)
+			owner := l.Owner()
+			locktest.Release(t, l)
+			time.Sleep(ttl/3 - time.Millisecond)
+			l = locktest.Lock(t, c.Mutex("a"))
+			check.That(t, l.Owner() == owner, "the lock was not kept")
+			link.Harm(wire.Unanswered, wire.Hits{Hit: func(n int) bool { return n == 0 }})
+			time.Sleep(time.Second)
+			check.That(t, link.Requests() > 1 && l.Held(), "after %d requests: %v", link.Requests(), l.Err())
+			link.Harm(wire.Mishap{}, wire.None)
+			locktest.Release(t, l)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // TestHookMayUseTheLease has the hook call what takes the lease's lock.
 func TestHookMayUseTheLease(t *testing.T) {
 	t.Parallel()
