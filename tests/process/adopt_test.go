@@ -303,3 +303,17 @@ func TestQuorumAdoptAnotherSlot(t *testing.T) {
 	}
 	check.Error(t, "Adopt of a slot that one node gave", check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{})), redlatch.ErrNotHeld)
 }
+
+// TestQuorumAdoptOfAnotherKind: the lease is over, and the name is in use for something else. The error
+// says so, as on one server.
+func TestQuorumAdoptOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		_, conns := memory.Nodes(t, 3)
+		c := wire.WrapQuorum(t, conns, redlatch.Options{})
+		text := detached(t, c, "election")
+		check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "election", redlatch.ForceOptions{})))
+		help.Enter(t, kindtest.Of(c, "slotpool", "election"))
+		check.Error(t, "Adopt", check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{})), redlatch.ErrWrongKind)
+	})
+}

@@ -58,11 +58,9 @@ func (a *attempt) adopt(ctx context.Context, t lock.Text) (*lease.Lease, error) 
 // notThere returns the error of a lease that was detached and is not there any more.
 func (a *attempt) notThere(ctx context.Context, op string) error {
 	c, l := a.by, a.Lock
-	if c.Quorum == nil {
-		use, err := c.Asker.Use(ctx, l.Subject, c.Conn)
-		if err == nil && script.Named(use) != nil && use != l.Kind.Name {
-			return c.InUse(l.Subject, use, 0)
-		}
+	use, err := c.Asker.Use(ctx, l.Subject, c.Conn)
+	if err == nil && script.Named(use) != nil && use != l.Kind.Name {
+		return c.InUse(l.Subject, use, 0)
 	}
 	return a.failed(op, fmt.Errorf("%w: the lease that was detached has ended, or was adopted before", fault.ErrNotHeld))
 }
