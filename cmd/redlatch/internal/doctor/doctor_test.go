@@ -119,6 +119,12 @@ func TestRights(t *testing.T) {
 	}
 	s.AllowUser("some", "on", ">hush", "~*", "&*", "+@all", "-zadd", "-pexpire")
 	examine(t, as("some")).want(t, "rights", doctor.Fault, "the user some may not", "pexpire, zadd", "redlatch doctor --acl")
+	s.AllowUser("blind", "on", ">hush", "~*", "&*", "+@all", "-pubsub")
+	examine(t, as("blind")).want(t, "rights", doctor.Fault, ": pubsub")
+	s.AllowUser("uninformed", "on", ">hush", "~*", "&*", "+@all", "-info")
+	all := examine(t, as("uninformed")) // locks on one server do not need it
+	all.wantNo(t, doctor.Fault)
+	all.want(t, "info", doctor.Warning, "NOPERM", "+info")
 	s.AllowUser("keyless", "on", ">hush", "~other:*", "&*", "+@all")
 	examine(t, as("keyless")).want(t, "rights", doctor.Fault)
 	s.AllowUser("mute", "on", ">hush", "~*", "&*", "+@all", "-eval", "-evalsha")
@@ -129,7 +135,7 @@ func TestRights(t *testing.T) {
 
 	// A user without any right is one line, and the line of Access mends it.
 	s.AllowUser("bob", "on", ">hush")
-	all := examine(t, as("bob"))
+	all = examine(t, as("bob"))
 	all.want(t, "rights", doctor.Fault, "the user bob may not", "redlatch doctor --acl")
 	for _, f := range all {
 		check.That(t, f.Check == "rights" || !strings.Contains(f.Found, "NOPERM"), "%+v beside the line about rights", f)
@@ -176,7 +182,7 @@ func TestRights(t *testing.T) {
 	all.want(t, "rights", doctor.OK)
 }
 
-// TestServerThatRefusesToWrite: it has too few replicas, and no lock can be acquired. The doctor found nothing.
+// TestServerThatRefusesToWrite: it has too few replicas, or its memory is full.
 func TestServerThatRefusesToWrite(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--min-replicas-to-write", "1")
@@ -185,6 +191,8 @@ func TestServerThatRefusesToWrite(t *testing.T) {
 	all.want(t, "rights", doctor.OK)
 	s.Do("CONFIG", "SET", "min-replicas-to-write", "0")
 	examine(t, s.URL()).wantNo(t, doctor.Fault)
+	s.Do("CONFIG", "SET", "maxmemory", "1")
+	examine(t, s.URL()).want(t, "writes", doctor.Fault, "OOM", "raise maxmemory")
 }
 
 // TestCommandsThatAServerLacks: a server that does not know a command is at fault, and not its user.
@@ -344,7 +352,14 @@ func TestRightsInACluster(t *testing.T) {
 	for _, n := range nodes {
 		allow(n, "-info")
 	}
-	examine(t, u.String()).want(t, "rights", doctor.Fault, "under the prefix: info", "the user redlatch")
+	all = examine(t, u.String())
+	all.wantNo(t, doctor.Fault)
+	all.want(t, "info", doctor.Warning, "NOPERM")
+	locktest.Release(t, locktest.Lock(t, locktest.Open(t, u.String(), redlatch.Options{}).Mutex("a")))
+	for _, n := range nodes {
+		allow(n, "-info", "-zadd")
+	}
+	examine(t, u.String()).want(t, "rights", doctor.Fault, "under the prefix: zadd", "the user redlatch")
 	for _, n := range nodes {
 		allow(n)
 	}

@@ -92,10 +92,14 @@ var tryLua string
 func (v *visit) rights(ctx context.Context, n *node) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	needed := access.Scripted(v.shards)
+	if len(v.URLs) == 1 { // only the nodes of a quorum need INFO
+		needed = slices.DeleteFunc(needed, func(name string) bool { return name == "info" })
+	}
 	var r conn.Result
 	for moved := true; moved && ctx.Err() == nil; { // until this node of a cluster has the key's slot
 		probe := keys.Grants(v.Prefix, "doctor-"+rand.Text())
-		r = n.conn.Eval(ctx, conn.Call{Script: try, Keys: []string{probe}, Args: access.Scripted(v.shards)})[0]
+		r = n.conn.Eval(ctx, conn.Call{Script: try, Keys: []string{probe}, Args: needed})[0]
 		refused, ok := errors.AsType[*conn.ReplyError](r.Err)
 		moved = ok && strings.HasPrefix(refused.Text, "MOVED")
 	}
@@ -149,6 +153,9 @@ func (v *visit) writes(n *node, why string) {
 		return
 	}
 	_, advice := v.Explain(&conn.ReplyError{Text: why}, v.url)
+	if strings.HasPrefix(why, "OOM") { // the advice for other commands is to run the doctor
+		advice = "raise maxmemory, or see what else fills the server"
+	}
 	v.report(Finding{n.addr, "writes", Fault, "the server refuses to write: " + why, cmp.Or(advice, "see its log")})
 }
 

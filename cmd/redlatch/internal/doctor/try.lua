@@ -4,9 +4,12 @@
 -- Reply {those that are not permitted, those that the server does not know, why it refuses to write
 --       or ''}
 
+-- This comes first: a script that has written something may go on writing when memory is full.
+local written = redis.pcall('set', KEYS[1], '', 'px', 1000)
+redis.pcall('del', KEYS[1])
 local refused, unknown = {}, {}
 for _, name in ipairs(ARGV) do
-  local args = {}
+  local args = name == 'pubsub' and {'numsub'} or {} -- rights are for a subcommand
   for n = 0, 5 do
     local reply = redis.pcall(name, unpack(args))
     local err = type(reply) == 'table' and reply.err or ''
@@ -21,7 +24,5 @@ for _, name in ipairs(ARGV) do
     args[n + 1] = KEYS[1]
   end
 end
-redis.pcall('del', KEYS[1])
-local written = redis.pcall('set', KEYS[1], '', 'px', 1000)
 redis.pcall('del', KEYS[1])
 return {refused, unknown, written.err or ''}
