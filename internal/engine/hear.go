@@ -14,6 +14,9 @@ import (
 func (e *Engine) subscribed(s *subscribe.Subscription) {
 	if s == e.Listener.Plain() {
 		e.Keeper.DropKept()
+		if s.Connected() {
+			e.Presence.Again() // which says that the client listens
+		}
 	}
 	if s.Session() > 1 { // it is back: the server may be another, or have an older copy
 		e.Keeper.ReleaseAgain(s.Key(), 0)

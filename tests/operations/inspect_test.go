@@ -34,6 +34,13 @@ func TestInspectTellsDeadHolders(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		hears, deaf, operator := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish()), s.Client(t, redlatch.Options{})
+		young := s.Client(t, help.Sluggish())
+		locktest.Lock(t, young.Mutex("young"))
+		s.Hearing(young) // after its first record
+		time.Sleep(time.Second)
+		s.Cut(young)
+		time.Sleep(time.Second)
+		check.That(t, look(t, operator, "young").Holders[0].Dead, "a holder that listened for a second is not believed dead")
 		s.Hearing(hears)
 		locktest.Lock(t, hears.Mutex("hears"))
 		locktest.Lock(t, deaf.Mutex("deaf"))

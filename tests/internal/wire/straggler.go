@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 // redlock-rb#76.)
 
 // Straggling is a connection that keeps one request back, as if its connection had broken, and
-// delivers it when told.
+// delivers it when told. What goes with it in one batch is lost.
 type Straggling struct {
 	conn.Conn
 	mu     sync.Mutex // guards what is below
@@ -37,17 +38,18 @@ func (s *Straggling) KeepAfter(n int, script string) {
 // Eval implements [conn.Conn].
 func (s *Straggling) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	s.mu.Lock()
-	keep := calls[0].Script.Name == s.script
+	i := slices.IndexFunc(calls, func(c conn.Call) bool { return c.Script.Name == s.script })
+	keep := i >= 0
 	if keep {
 		s.after--
 		keep = s.after < 0
 	}
 	if keep {
-		s.script, s.kept = "", &calls[0]
+		s.script, s.kept = "", &calls[i]
 	}
 	s.mu.Unlock()
 	if keep {
-		return []conn.Result{{Err: errors.New("connection lost")}}
+		return Failing(len(calls), errors.New("connection lost"))
 	}
 	return s.Conn.Eval(ctx, calls...)
 }
