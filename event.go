@@ -56,7 +56,7 @@ const (
 	EventReachable    EventType = "reachable"     // Redis answers again after EventUnreachable, before the attempt has ended. Waited
 	EventGranted      EventType = "granted"       // the lock is held. Token, Waited, Remaining, Outcome
 	EventFailed       EventType = "failed"        // the acquisition ended without the lock. Waited, Outcome, Err
-	EventExtended     EventType = "extended"      // Redis confirmed an extend. Token, HeldFor, Before, Remaining
+	EventExtended     EventType = "extended"      // Redis confirmed an extend. Token, HeldFor, Before, Given, Remaining
 	EventExtendFailed EventType = "extend_failed" // an extend got no usable answer; the client tries again. Token, Remaining, Err
 	EventJeopardy     EventType = "jeopardy"      // the first EventExtendFailed in a row: held, perhaps not for long. Token, HeldFor, Remaining, Err
 	EventLost         EventType = "lost"          // the lease is lost. Token, HeldFor, Reason, Err: the [*LostError]
@@ -93,6 +93,7 @@ type Event struct {
 	Waited    time.Duration // since the attempt began
 	HeldFor   time.Duration // since the lock was granted
 	Before    time.Duration // what remained of the lease when the extend was sent
+	Given     time.Duration // what it had been given: the TTL, or less by a hand-over
 	Remaining time.Duration // what remains of the lease now
 	Outcome   Outcome       // of the attempt
 	Reason    LossReason    // of the loss
@@ -130,6 +131,7 @@ func (e Event) LogValue() slog.Value {
 	duration("waited", e.Waited)
 	duration("held_for", e.HeldFor)
 	duration("before", e.Before)
+	duration("given", e.Given)
 	duration("remaining", e.Remaining)
 	text("outcome", string(e.Outcome))
 	text("reason", string(e.Reason))
@@ -173,8 +175,8 @@ func (o Outcome) Failed() bool {
 }
 
 // OutcomeOf returns the outcome of an acquisition that returned err. If err matches several
-// outcomes, the one that ended the call counts: a wait that ran out of time on a lock that was
-// taken is a timeout, or unreachable if Redis did not answer at that moment.
+// outcomes, the one that ended the call counts: a wait that ran out of time on a taken lock is a
+// timeout, or unreachable if Redis was.
 func OutcomeOf(err error) Outcome { return Outcome(fault.OutcomeOf(err)) }
 
 // hook is the type of [Options.Hook].
@@ -187,7 +189,7 @@ func tell(ctx context.Context, h hook, l *lock.Lock, what lock.Event) {
 	}
 	e := Event{
 		Type: EventType(what.What), ID: what.ID, Kind: l.Kind.Name, Mode: l.Mode(), Name: l.Name, Owner: what.Owner, Token: what.Token,
-		TTL: l.TTL, Waited: what.Waited, HeldFor: what.HeldFor, Before: what.Before, Remaining: what.Remaining,
+		TTL: l.TTL, Waited: what.Waited, HeldFor: what.HeldFor, Before: what.Before, Given: what.Given, Remaining: what.Remaining,
 		Reason: LossReason(what.Reason), Kept: what.Kept, Stack: stackText(what.Callers), Err: what.Err,
 	}
 	if what.What == lock.Granted || what.What == lock.Failed {

@@ -34,14 +34,14 @@ func TestEventInALog(t *testing.T) {
 	}
 	full := Event{
 		Type: EventLost, ID: 7, Kind: "rwmutex", Mode: "write", Name: "a", Owner: "o", Token: 1 << 60, TTL: 30 * time.Second,
-		Waited: 1500 * time.Millisecond, HeldFor: time.Hour, Before: 1234567 * time.Nanosecond, Remaining: 2 * time.Millisecond,
+		Waited: 1500 * time.Millisecond, HeldFor: time.Hour, Before: 1234567 * time.Nanosecond, Given: 15 * time.Second, Remaining: 2 * time.Millisecond,
 		Outcome: OutcomeGranted, Reason: LossGone, Kept: true, Stack: "main.go:7", Err: errors.New("it is gone"),
 	}
 	for want, e := range map[string]Event{
 		"{}\n": {},
 		`{"e":{"type":"attempt","id":1,"name":"a"}}` + "\n": {Type: EventAttempt, ID: 1, Name: "a", Waited: 3},
 		`{"e":{"type":"lost","id":7,"kind":"rwmutex","mode":"write","name":"a","owner":"o","token":1152921504606846976,` +
-			`"ttl":"30s","waited":"1.5s","held_for":"1h0m0s","before":"1.235ms","remaining":"2ms",` +
+			`"ttl":"30s","waited":"1.5s","held_for":"1h0m0s","before":"1.235ms","given":"15s","remaining":"2ms",` +
 			`"outcome":"granted","reason":"gone","kept":true,"stack":"main.go:7","error":"it is gone"}}` + "\n": full,
 	} {
 		check.Equal(t, line(e), want, "the line")

@@ -47,7 +47,7 @@ func newInstruments(meter metric.Meter) (i instruments, err error) {
 	i.kept = upDown("redlatch.kept", "{lock}", "Locks that this process keeps without a lease, for its next acquisitions.")
 	i.hold = histogram("redlatch.hold.duration", "s", "Time that leases were held, by how they ended.", groups.HoldBounds)
 	i.age = histogram("redlatch.extend.age", "s", "Age of held leases at an extend, once per minute of age.", groups.AgeBounds)
-	i.margin = histogram("redlatch.extend.margin.ratio", "1", "Fraction of the TTL that was left when a confirmed extend was sent.", groups.MarginBounds)
+	i.margin = histogram("redlatch.extend.margin.ratio", "1", "Fraction of the lease that was left when a confirmed extend was sent.", groups.MarginBounds)
 	i.extends = counter("redlatch.extends", "{extend}", "Extends, by whether Redis confirmed them.")
 	i.jeopardy = counter("redlatch.jeopardy", "{lease}", "Leases that went into jeopardy: held, but not extended in time.")
 	i.lost = counter("redlatch.lost", "{lease}", "Leases that were lost, by the reason.")

@@ -140,8 +140,8 @@ func (t *Telemetry) count(ctx context.Context, s *series, e redlatch.Event) {
 		t.acquire.Record(ctx, e.Waited.Seconds(), s.with("outcome", string(e.Outcome)))
 	case redlatch.EventExtended:
 		s.extended.Add(1)
-		t.margin.Record(ctx, min(1, float64(e.Before)/float64(e.TTL)), s.plain...)
-		if groups.Aged(e.HeldFor, e.TTL, e.Before) {
+		t.margin.Record(ctx, min(1, float64(e.Before)/float64(e.Given)), s.plain...)
+		if groups.Aged(e.HeldFor, e.Given-e.Before) {
 			t.age.Record(ctx, e.HeldFor.Seconds(), s.plain...)
 		}
 	case redlatch.EventExtendFailed:

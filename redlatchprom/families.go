@@ -62,7 +62,7 @@ func newFamilies(grouped bool) families {
 	f.kept = gauge("redlatch_kept", "Locks that this process keeps without a lease, for its next acquisitions.", labels())
 	f.hold = histogram("redlatch_hold_duration_seconds", "Time that leases were held, by how they ended.", groups.HoldBounds, labels("end"))
 	f.age = histogram("redlatch_extend_age_seconds", "Age of held leases at an extend, once per minute of age.", groups.AgeBounds, labels())
-	f.margin = histogram("redlatch_extend_margin_ratio", "Fraction of the TTL that was left when a confirmed extend was sent.", groups.MarginBounds, labels())
+	f.margin = histogram("redlatch_extend_margin_ratio", "Fraction of the lease that was left when a confirmed extend was sent.", groups.MarginBounds, labels())
 	f.extends = counter("redlatch_extends_total", "Extends, by whether Redis confirmed them.", labels("result"))
 	f.jeopardy = counter("redlatch_jeopardy_total", "Leases that went into jeopardy: held, but not extended in time.", labels())
 	f.lost = counter("redlatch_lost_total", "Leases that were lost, by the reason.", labels("reason"))

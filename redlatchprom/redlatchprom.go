@@ -97,8 +97,8 @@ func (m *Metrics) Hook(ctx context.Context, e redlatch.Event) {
 		m.observe(ctx, s.acquire(e.Outcome), e.Waited, e)
 	case redlatch.EventExtended:
 		s.extended.Inc()
-		s.margin.Observe(min(1, float64(e.Before)/float64(e.TTL)))
-		if groups.Aged(e.HeldFor, e.TTL, e.Before) {
+		s.margin.Observe(min(1, float64(e.Before)/float64(e.Given)))
+		if groups.Aged(e.HeldFor, e.Given-e.Before) {
 			s.age.Observe(e.HeldFor.Seconds())
 		}
 	case redlatch.EventExtendFailed:

@@ -312,7 +312,7 @@ var mutants = []mutant{
 	breaks("inner entry that no watchdog extends when the outer one has ended", "internal/engine/lease/nest.go",
 		"		n.follow(n.leases[len(n.leases)-1])\n", "", "TestOneExtendForAllEntries"),
 	breaks("inner entry that is not extended", "internal/engine/lease/extend.go",
-		"		l.extendOthers(by, sent, ttl, left, now)\n", "", "TestOneExtendForAllEntries"),
+		"		l.extendOthers(by, sent, ttl, extended, now)\n", "", "TestOneExtendForAllEntries"),
 	breaks("longer lease of one entry that is that of all", "internal/engine/lease/lease.go",
 		"		ttl = min(ttl, l.lock.TTL)\n", "", "TestOneExtendForAllEntries|TestMaxHoldOfEachEntry"),
 	breaks("inner entry that does not learn of the loss", "internal/engine/lease/lease.go",

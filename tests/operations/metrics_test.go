@@ -24,6 +24,7 @@ import (
 	"github.com/redlatch/redlatch/redlatchotel"
 	"github.com/redlatch/redlatch/redlatchprom"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -120,7 +121,7 @@ func (m *meters) wantNoDrift(t *testing.T, seen *help.Events) {
 			case redlatch.EventExtended:
 				want[named("redlatch_extends_total", "result=ok")]++
 				want[named("redlatch_extend_margin_ratio")]++
-				if e.HeldFor%time.Minute <= e.TTL-e.Before { // the first, and the first in each minute
+				if e.HeldFor%time.Minute <= e.Given-e.Before { // the first, and the first in each minute
 					want[named("redlatch_extend_age_seconds")]++
 				}
 			case redlatch.EventExtendFailed:
@@ -231,6 +232,33 @@ func TestMetricsOfBothModulesAreTheSame(t *testing.T) {
 	}
 }
 
+// TestMarginAfterAHandOver: a lease that was handed over is short until its first extend, which is not late.
+// RedlatchExtendMarginLow fired where all was well.
+func TestMarginAfterAHandOver(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		m := metered(t)
+		hears := redlatch.Options{Hook: redlatch.JoinHooks(m.prom.Hook, m.otel.Hook)}
+		held := locktest.Lock(t, s.Client(t, redlatch.Options{}).Mutex("a"))
+		next := help.GoLock(t.Context(), s.Client(t, hears).Mutex("a"))
+		locktest.InLine(t, s, "a", 1)
+		time.Sleep(time.Second)
+		locktest.Release(t, held)
+		l := help.Await(t, next)
+		time.Sleep(time.Minute)
+		locktest.Release(t, l)
+		for module := range m.registries {
+			margin := series(m.gather(t, module))["redlatch_extend_margin_ratio{kind=mutex}"].GetHistogram()
+			check.That(t, margin.GetSampleCount() > 3, "%s: %d extends in a minute", module, margin.GetSampleCount())
+			for _, b := range margin.GetBucket() {
+				if b.GetUpperBound() == .5 {
+					check.Equal(t, b.GetCumulativeCount(), 0, "%s: extends with less than half of the lease left", module)
+				}
+			}
+		}
+	})
+}
+
 // tellRare tells of what happens rarely, each a different number of times; and of the extends of a
 // lease over two minutes.
 func tellRare(ctx context.Context, tell func(context.Context, redlatch.Event)) {
@@ -240,7 +268,7 @@ func tellRare(ctx context.Context, tell func(context.Context, redlatch.Event)) {
 		}
 	}
 	for age := 1500 * time.Millisecond; age < 2*time.Minute+4*time.Second; age += 2 * time.Second {
-		tell(ctx, redlatch.Event{Type: redlatch.EventExtended, Kind: "job", TTL: 6 * time.Second, Before: 4 * time.Second, HeldFor: age})
+		tell(ctx, redlatch.Event{Type: redlatch.EventExtended, Kind: "job", TTL: 6 * time.Second, Given: 6 * time.Second, Before: 4 * time.Second, HeldFor: age})
 	}
 }
 

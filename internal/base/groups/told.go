@@ -9,13 +9,7 @@ import (
 // Aged reports whether an extend gives the age of its lease: the first does, and the first in each
 // minute of the lease. So a lease with a short TTL does not count more than another, and most
 // extends are one measurement, not two.
-func Aged(heldFor, ttl, before time.Duration) bool {
-	sinceLast := ttl - before
-	if before > ttl { // ExtendTo has made the lease longer, and the watchdog extends it at its pace
-		sinceLast = ttl / 3
-	}
-	return heldFor%time.Minute <= sinceLast
-}
+func Aged(heldFor, sinceLast time.Duration) bool { return heldFor%time.Minute <= sinceLast }
 
 // Version returns the version of redlatch in this program, and that of Go.
 func Version() (redlatch, goVersion string) {

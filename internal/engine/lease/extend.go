@@ -209,8 +209,9 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 		return []lock.Event{l.losing(lock.Loss{Reason: l.whyExpired()})}, l.err
 	case err == nil && script.Done(reply):
 		soon, slack := l.extendAt(now).Sub(now.Time()), l.slack()
+		extended := lock.Event{What: lock.Extended, Before: left, Given: by.ttl}
 		l.confirm(by, sent, ttl)
-		l.extendOthers(by, sent, ttl, left, now)
+		l.extendOthers(by, sent, ttl, extended, now)
 		l.extendAfter = nextExtend(l.pace())
 		if l.keeper.Quorum && slack < soon && soon < mendAfterMost { // by the program, and too early to mend
 			l.extendAfter = now.Since(l.sentAt) + soon
@@ -226,7 +227,8 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 		if l.wishing() {
 			l.askWanted()
 		}
-		return []lock.Event{{What: lock.Extended, Before: left, Remaining: l.timeLeft(now)}}, nil
+		extended.Remaining = l.timeLeft(now)
+		return []lock.Event{extended}, nil
 	case err == nil || retry.WrongType(err):
 		return []lock.Event{l.losing(l.whyGone(script.ParseGone(reply)))}, l.err
 	}

@@ -165,8 +165,8 @@ func (l *Lease) loseOthers(why lock.Loss) {
 }
 
 // extendOthers applies the result of an extend to the leases that share the entry of this one.
-// before is what was left when the extend was sent. The caller holds l.mu.
-func (l *Lease) extendOthers(by *Lease, sent clock.Reading, ttl, before time.Duration, now clock.Reading) {
+// e is what the hook is told, but for what remains. The caller holds l.mu.
+func (l *Lease) extendOthers(by *Lease, sent clock.Reading, ttl time.Duration, e lock.Event, now clock.Reading) {
 	for _, m := range l.others() {
 		if m != by && m.overdueLocked() {
 			m.reschedule(now) // for its deadline
@@ -176,7 +176,8 @@ func (l *Lease) extendOthers(by *Lease, sent clock.Reading, ttl, before time.Dur
 		if m.timeLeft(now) < l.timeLeft(now) {
 			m.reschedule(now) // or none would look at it then
 		}
-		l.nest.tell(m, lock.Event{What: lock.Extended, Before: before, Remaining: m.timeLeft(now)})
+		e.Remaining = m.timeLeft(now)
+		l.nest.tell(m, e)
 	}
 }
 

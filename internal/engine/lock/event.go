@@ -43,6 +43,7 @@ type Event struct {
 	Waited    time.Duration // of an acquisition, until now
 	HeldFor   time.Duration
 	Before    time.Duration // of an extend: what was left
+	Given     time.Duration // of an extend: what the lease was given before
 	Remaining time.Duration
 	Reason    Reason    // of a loss
 	Kept      bool      // a release: the client keeps the lock

@@ -81,7 +81,7 @@ func (t *told) look(e redlatch.Event) {
 			t.world.Fail("client %s: the hook is told of a failure %+v", t.name, e)
 		}
 	case redlatch.EventExtended:
-		if e.Remaining <= 0 || e.Before <= 0 || e.HeldFor <= 0 {
+		if e.Remaining <= 0 || e.Before <= 0 || e.Given < e.Before || e.HeldFor <= 0 {
 			t.world.Fail("client %s: the hook is told of an extend %+v", t.name, e)
 		}
 	}
