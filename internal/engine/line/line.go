@@ -109,10 +109,15 @@ func (ln *Line) Request(
 
 // Ticket returns the ticket of an owner of this client, and the address in it.
 func (ln *Line) Ticket(l *lock.Lock, owner string) (ticket, address string) {
+	return ln.ticket(l, owner, false)
+}
+
+// ticket is Ticket. anyway says that the server may not count the client, though it listens.
+func (ln *Line) ticket(l *lock.Lock, owner string, anyway bool) (ticket, address string) {
 	s := ln.Subscription(l)
 	return script.Ticket{
 		// In a cluster, PUBSUB NUMSUB does not count a client that listens at another node.
-		Anyway: !s.Connected() || !s.Counted() || ln.Conn.Target().Cluster && !s.Sharded(), Sharded: s.Sharded(),
+		Anyway: anyway || !s.Connected() || !s.Counted() || ln.Conn.Target().Cluster && !s.Sharded(), Sharded: s.Sharded(),
 		Kind: l.Kind.Name, Address: s.Address(), TTL: l.TTL, Param: l.Param, Owner: owner,
 	}.String(), s.Address()
 }

@@ -210,6 +210,7 @@ func TestWaiterThatListensAtAReplica(t *testing.T) {
 			told, err := script.ParseTicket(ticket)
 			check.That(t, err == nil && told.Sharded && told.Anyway == anyway, "the ticket %q, want Anyway: %v", ticket, anyway)
 		}
+		check.That(t, !ln.Subscription(l).Counted(), "the tickets of other waiters are as before")
 	})
 }
 
@@ -646,6 +647,26 @@ func TestPlaceThatIsRefused(t *testing.T) {
 			}
 		}
 		t.Error("a waiter that is refused its place is not told")
+	})
+}
+
+// TestPlaceThatCanNeverBe: the server dropped a ticket since there are too few permits for it by now,
+// and says so when it is asked. Nothing is wrong with the subscription, by which the client holds its
+// places in other lines.
+func TestPlaceThatCanNeverBe(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			if verb == "acquire" {
+				return conn.Result{Reply: conn.Reply{List: []conn.Reply{{Int: -1}, {Text: "size\t1"}}}}
+			}
+			return stands(time.Minute, conn.Reply{List: []conn.Reply{}})(ctx, verb, call)
+		})
+		l := mutex(t)
+		w, _ := enter(ln, l, time.Minute)
+		check.That(t, (<-w.Granted).Err != nil, "a waiter that can never be let in waits on")
+		time.Sleep(time.Second)
+		own := ln.Subscription(l)
+		check.That(t, own.Session() == 1 && own.Counted(), "the subscription is made again, or taken for one that is not counted")
 	})
 }
 

@@ -23,11 +23,11 @@ func (ln *Line) restoreLocked(w *Waiter) {
 	// Perhaps the line was lost, and perhaps the client was taken for dead, though it listens: at a
 	// server that used to be the master. It is tempting to ask again with the same kind of ticket. But
 	// each release would drop it, for as long as that is so. A plain subscription that was down since the
-	// ticket was in line explains the loss.
-	if s := ln.Subscription(w.lock); s.Address() == w.address && (s.Sharded() || s.UpSince(w.sentAt)) {
-		s.MarkUncounted()
-	}
-	w.ticket, w.address = ln.Ticket(w.lock, w.owner)
+	// ticket was in line explains the loss. So does a refusal: Redis drops a ticket that it can never
+	// let in.
+	s, listened, since := ln.Subscription(w.lock), w.address, w.sentAt
+	unexplained := func() bool { return s.Address() == listened && (s.Sharded() || s.UpSince(since)) }
+	w.ticket, w.address = ln.ticket(w.lock, w.owner, unexplained())
 	w.setPlaceLocked(w.arrival, true)
 	w.sentAt, w.fence = ln.Now(), 0
 	ln.byOwner[w.owner] = w
@@ -45,6 +45,9 @@ func (ln *Line) restoreLocked(w *Waiter) {
 			answer.Resent = answer.Resent || failed
 			switch {
 			case err == nil:
+				if unexplained() {
+					s.MarkUncounted()
+				}
 				ln.Place(w, standing, answer)
 				return
 			case standing.Refused != "" || errors.Is(err, fault.ErrWrongKind):

@@ -96,11 +96,17 @@ func cutOff(a *player) {
 	told(1)
 }
 
-// lacking waits for more permits than there still are, and is told so at once.
+// lacking waits for more permits than there still are, and is told so at once. Its client keeps its
+// place in another line.
 func lacking(a *player) {
-	k, p := a.lock("semaphore"), a.meets(patient, beating(5*time.Second))
-	l, next := k.heldBy(a.Client), k.queues(a.Ctx, p.Client)
+	k, p, q := a.lock("semaphore"), a.meets(patient, beating(5*time.Second)), a.meets(patient)
+	l, next, m := k.heldBy(a.Client), k.queues(a.Ctx, p.Client), a.lock("mutex")
+	other := m.heldBy(a.Client)
+	first, second := m.queues(a.Ctx, p.Client), m.queues(a.Ctx, q.Client)
 	_, err := a.Client.Semaphore(k.name, world.Permits).Resize(a.Ctx, 1)
 	told := next.within(a, 4*a.Trip()) && errors.Is(next.err, redlatch.ErrWrongKind)
 	a.Wantf(told || err != nil || !l.Held(), "a wait for more permits than there are now: %v", next.err)
+	held := gives(other)
+	<-first.ended
+	a.Wantf(!held || first.err == nil && !isOver(second.ended), "a waiter is overtaken when its client has too few permits elsewhere: %v", first.err)
 }
