@@ -649,6 +649,41 @@ func TestReleasedWhenItHasEnded(t *testing.T) {
 	}
 }
 
+// TestReleaseInTheHook: a hook that is told of the end of a lease may release it, which sends nothing. The
+// release that has found the end is under way then.
+func TestReleaseInTheHook(t *testing.T) {
+	for name, c := range map[string]struct {
+		says  answers.Says
+		keeps bool
+		lost  bool
+	}{
+		"released": {answers.Yes, false, false},
+		"kept":     {answers.Yes, true, false},
+		"lost":     {gone("", ""), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				l := h.begin(t, "a", minute)
+				if c.keeps {
+					l = h.granted(t, h.lingering(t, "b"))
+				}
+				h.server.Now(c.says)
+				told := 0
+				release := func() {
+					err := l.Release(t.Context())
+					check.That(t, errors.As(err, new(lostTest)) == c.lost && (err != nil) == c.lost, "a release: %v", err)
+				}
+				h.Tell = func(context.Context, *lock.Lock, lock.Event) {
+					told++
+					release()
+				}
+				release()
+				check.That(t, told == 1 && h.server.Count("release") <= 1, "%d events, and %d requests", told, h.server.Count("release"))
+			})
+		})
+	}
+}
+
 // TestReleaseThatComesTooLate: the lease ends while its release is on the way. It was not deleted.
 func TestReleaseThatComesTooLate(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {

@@ -110,10 +110,11 @@ func (l *Lease) askGone(ctx context.Context) script.Gone {
 // beginRelease ends the lease for the program and waits for the extend under way, so that no extend
 // follows a release. The release is then under way until finishRelease. It returns the state
 // before, and when the lease ended. If there is nothing to release, as while other leases share its
-// entry, err is what Release returns.
+// entry, err is what Release returns. A lease that has ended for good is not waited for: its release
+// may be under way still, and call a hook that releases it.
 func (l *Lease) beginRelease() (begun bool, was state, now clock.Reading, err error) {
 	l.mu.Lock()
-	for l.pending && !l.accompanied() {
+	for l.pending && l.state <= ended && !l.accompanied() {
 		settled := l.settledLocked()
 		l.mu.Unlock()
 		<-settled.over
