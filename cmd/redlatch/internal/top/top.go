@@ -105,6 +105,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
 		return m, m.press(msg.String(), msg.Key().Text)
+	case tea.PasteMsg:
+		if m.typing {
+			m.search("", strings.Trim(msg.Content, "\r\n"))
+		}
 	}
 	return m, nil
 }

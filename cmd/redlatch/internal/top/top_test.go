@@ -203,6 +203,18 @@ func TestCursorStaysOnItsLock(t *testing.T) {
 	check.That(t, m.cursor == 0, "g goes to %d", m.cursor)
 }
 
+// TestPaste pastes a name, with the end of its line, where it is searched for and where keys are commands.
+func TestPaste(t *testing.T) {
+	m := sized(120, 16, picture())
+	paste := tea.PasteMsg{Content: "invoice:42\n"}
+	m.Update(paste)
+	check.Equal(t, m.query, fleet.Query{}, "the query after a paste that was not asked for")
+	press(m, "/", "x", "backspace")
+	m.Update(paste)
+	check.Equal(t, m.query.Search, "invoice:42", "the search")
+	check.Equal(t, len(m.locks()), 1, "the locks that are found")
+}
+
 // TestPause keeps the picture, and shows the newest after it.
 func TestPause(t *testing.T) {
 	m := sized(120, 16, picture())
