@@ -127,6 +127,9 @@ func (r *run) acquireFlags(flags *pflag.FlagSet) {
 // parse reads the arguments. dash says how many came before the "--", and is -1 if there was none.
 func (r *run) parse(args []string, dash int) error {
 	hint := fmt.Sprintf("`redlatch %s NAME -- COMMAND [ARG...]`", r.verb)
+	if r.target.adopted == "" && dash == 0 && len(args) > 1 && args[1] == "--" { // else the name could be read as a flag
+		args, dash = slices.Delete(args, 1, 2), 1
+	}
 	switch {
 	case r.target.adopted != "" && (dash != 0 || len(args) == 0):
 		return exit.Usagef("`redlatch run --adopt TEXT -- COMMAND [ARG...]`", "run --adopt needs -- and a command, but no name, which is in the text")
@@ -273,7 +276,11 @@ func cannotRun(name string, err error) *exit.Error {
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // our own text has the name
 	}
-	return exit.New(exit.CannotRun, fmt.Errorf("command %q cannot be started: %w", name, err), "")
+	hint := ""
+	if errors.Is(err, fs.ErrNotExist) { // which findCommand has ruled out
+		hint = "the file is there: look at the program that its first line names, and for a carriage return at its end"
+	}
+	return exit.New(exit.CannotRun, fmt.Errorf("command %q cannot be started: %w", name, err), hint)
 }
 
 // hear handles the events of the client. It must not block.
