@@ -377,7 +377,7 @@ func (v *visit) incomplete(keys, names int) string {
 	if v.keys > 0 {
 		of = fmt.Sprintf(" (the server has about %d in all)", v.keys)
 	}
-	return fmt.Sprintf("stopped after %v: saw %d keys under the prefix%s, with %d names in use, and did not look at the rest", v.Look, keys, of, names)
+	return fmt.Sprintf("stopped after %v: saw %d keys under the prefix%s, with %d names in use, and did not look at the rest", v.Look, max(keys, names), of, names)
 }
 
 // suspect returns what is wrong with a name, if anything is.

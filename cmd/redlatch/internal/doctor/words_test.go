@@ -26,6 +26,13 @@ func TestKeptLocksAreTold(t *testing.T) {
 	}
 }
 
+// TestNoMoreNamesThanKeys: keys are counted by the thousand, and each name that was looked at has one.
+func TestNoMoreNamesThanKeys(t *testing.T) {
+	t.Parallel()
+	said := new(visit).incomplete(0, 900)
+	check.That(t, strings.Contains(said, "saw 900 keys under the prefix, with 900 names in use"), "%s", said)
+}
+
 // TestAdviceWhereNamesCannotBeListed: a right that is missing and a server that does not answer ask
 // for different things.
 func TestAdviceWhereNamesCannotBeListed(t *testing.T) {

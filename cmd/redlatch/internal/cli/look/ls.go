@@ -173,7 +173,8 @@ func where(pattern, prefix string) string {
 func collect(ctx context.Context, a *app.App, client *redlatch.Client, pattern string) ([]redlatch.LockInfo, error) {
 	var keys, names atomic.Int64
 	defer progress(func() {
-		a.Say("still looking: %d names in use among the %d matching keys so far", names.Load(), keys.Load())
+		n := names.Load()
+		a.Say("still looking: %d names in use among the %d matching keys so far", n, max(keys.Load(), n)) // keys come by the thousand
 	})()
 	var locks []redlatch.LockInfo
 	o := redlatch.ListOptions{Pattern: pattern, Progress: func(n int) { keys.Store(int64(n)) }}
