@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -836,26 +837,51 @@ func TestRefusedIsAnAnswer(t *testing.T) {
 	}
 }
 
-// TestOldLock: Redis hangs, and the page of a lock is opened again after a minute. It does not say that what
-// it shows is live.
-func TestOldLock(t *testing.T) {
+// hanging is a source that stops answering.
+type hanging struct {
+	canned
+	hangs atomic.Bool
+}
+
+func (s *hanging) wait() {
+	if s.hangs.Load() {
+		time.Sleep(time.Hour)
+	}
+}
+
+func (s *hanging) Nodes(ctx context.Context) []redlatch.NodeInfo {
+	s.wait()
+	return s.canned.Nodes(ctx)
+}
+
+func (s *hanging) Journal(ctx context.Context, q redlatch.JournalQuery) iter.Seq2[redlatch.JournalEntry, error] {
+	s.wait()
+	return s.canned.Journal(ctx, q)
+}
+
+// TestOldPages: Redis hangs, and a page is opened again after a minute. It does not say that what it shows
+// is live.
+func TestOldPages(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var hangs atomic.Bool
-		h := made(t, canned{locks: func(at time.Time) []redlatch.LockInfo {
-			if hangs.Load() {
-				time.Sleep(time.Hour)
-			}
-			return contended(at)
-		}}, Options{})
-		live := func() bool { return strings.Contains(answerTo(h, "/lock?name=a"), ">live<") }
-		for !live() { // until it was looked at
-			time.Sleep(time.Second)
-		}
-		time.Sleep(time.Minute)
-		hangs.Store(true)
-		check.That(t, !live(), "a picture of a minute ago is told as live")
-	})
+	for _, path := range []string{"/lock?name=a", "/record", "/nodes", "/locks"} {
+		t.Run(path, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := &hanging{canned: canned{nodes: quorumNodes3(false)}}
+				source.locks = func(at time.Time) []redlatch.LockInfo {
+					source.wait()
+					return contended(at)
+				}
+				h := made(t, source, Options{})
+				live := func() bool { return strings.Contains(answerTo(h, path), ">live<") }
+				for !live() { // until it was looked at
+					time.Sleep(time.Second)
+				}
+				time.Sleep(time.Minute)
+				source.hangs.Store(true)
+				check.That(t, !live(), "%s tells a picture of a minute ago as live", path)
+			})
+		})
+	}
 }
 
 // TestOutage kills the server under the dashboard, and starts it again.

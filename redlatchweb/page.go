@@ -106,6 +106,10 @@ func (f *frame) Status() status {
 		text = "looking"
 	case f.Page.Path == "record" && r.Err != nil:
 		text, failing = "cannot be read", true
+	case f.Page.Path == "record":
+		text = fleet.Age(f.Now.Sub(r.Read))
+	case f.Page.Path == "nodes" && len(f.Picture.Nodes) > 0:
+		text = fleet.Age(f.Now.Sub(f.Picture.Asked))
 	}
 	switch {
 	case failing:

@@ -227,6 +227,7 @@ type Picture struct {
 	Since time.Time // of the first of the looks that failed in a row
 
 	Nodes   []redlatch.NodeInfo // of a quorum
+	Asked   time.Time           // when they were
 	details map[string]*detail  // of the names that a viewer has open
 	records map[string]*Record  // of these, and "" for all, as far as viewers look at them
 	hours   map[string][]Minute // of the names that a viewer has open
@@ -264,10 +265,16 @@ func (p *Picture) Status(name string, now time.Time) (text string, failing bool)
 		return "looking: " + Count(p.Found) + " names", false
 	case none:
 		return "looking", false
-	case old > Fresh: // with many names, or a slow Redis, a look takes long
-		return Span(old) + " old", false
 	}
-	return Live, false
+	return Age(old), false // with many names, or a slow Redis, a look takes long
+}
+
+// Age says how fresh what is shown is, by its age.
+func Age(old time.Duration) string {
+	if old > Fresh {
+		return Span(old) + " old"
+	}
+	return Live
 }
 
 // Record is what happened to one lock or to all, as far as clients noted it.

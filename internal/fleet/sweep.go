@@ -87,13 +87,13 @@ func (s *sweep) all() {
 	locks := byName(found)
 	s.whole = locks
 	p.hour.note(locks, true, time.Now())
-	known, _ := s.nodes()
+	known, asked := s.nodes()
 	rest := max(p.interval, pause(busy, len(locks)))
 	s.hot = s.hottest(locks, took+busy) // a long look has long pauses, too
 	s.publish(func(n *Picture) {
 		n.show(locks)
 		n.Taken, n.Begun, n.Took, n.Found, n.Err, n.Since = time.Now(), begun, took+busy, 0, nil, time.Time{}
-		n.Pause, n.Nodes = rest, known
+		n.Pause, n.Nodes, n.Asked = rest, known, asked
 		n.History = append(slices.Clone(n.History[max(0, len(n.History)-history+1):]), n.Totals)
 	})
 	s.cycles()
@@ -143,10 +143,10 @@ func (s *sweep) fail(err error, found []*Lock, busy time.Duration) {
 		return
 	}
 	s.failed, s.busy, s.hot = true, busy, nil
-	known, _ := s.nodes()
+	known, asked := s.nodes()
 	s.publish(func(n *Picture) {
 		n.show(byName(slices.Concat(found, s.whole)))
-		if n.Err, n.Found, n.Nodes = err, 0, known; n.Taken.IsZero() {
+		if n.Err, n.Found, n.Nodes, n.Asked = err, 0, known, asked; n.Taken.IsZero() {
 			n.Found = len(n.Locks)
 		}
 		if n.Since.IsZero() {
@@ -155,17 +155,17 @@ func (s *sweep) fail(err error, found []*Lock, busy time.Duration) {
 	})
 }
 
-// nodes returns what is known of the nodes of a quorum, and looks at them if it is time. fresh says
-// that it did.
-func (s *sweep) nodes() (known []redlatch.NodeInfo, fresh bool) {
+// nodes returns what is known of the nodes of a quorum, and when they were asked. It asks them if it
+// is time.
+func (s *sweep) nodes() (known []redlatch.NodeInfo, asked time.Time) {
 	if time.Since(s.seen) > nodes {
 		s.seen = time.Now()
 		if known := s.p.source.Nodes(s.p.closing); known != nil {
-			return known, true
+			return known, s.seen
 		}
 	}
 	picture, _ := s.p.Picture()
-	return picture.Nodes, false
+	return picture.Nodes, picture.Asked
 }
 
 // rest waits for that long, and looks at the names that viewers have open in the meantime. It
@@ -261,8 +261,8 @@ func (s *sweep) open(others []string) {
 		})
 	}
 	var known []redlatch.NodeInfo
-	var met bool
-	asking.Go(func() { known, met = s.nodes() }) // a look at all names may take minutes
+	var asked time.Time
+	asking.Go(func() { known, asked = s.nodes() }) // a look at all names may take minutes
 	asking.Wait()
 	defer func() { // a viewer that keeps opening new names does not keep Redis busy
 		most := max(p.interval, time.Duration(len(names))*perName)
@@ -277,11 +277,11 @@ func (s *sweep) open(others []string) {
 	p.hour.note(looked, false, time.Now())
 	picture, _ := p.Picture()
 	records, read := s.read(ctx, picture.records)
-	if p.closing.Err() != nil || len(names) == 0 && len(picture.details) == 0 && !read && !met {
+	if p.closing.Err() != nil || len(names) == 0 && len(picture.details) == 0 && !read && asked.Equal(picture.Asked) {
 		return
 	}
 	s.publish(func(n *Picture) {
-		n.Nodes = known
+		n.Nodes, n.Asked = known, asked
 		last := n.details
 		n.details = make(map[string]*detail, len(open))
 		n.records = records
