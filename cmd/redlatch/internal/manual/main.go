@@ -63,11 +63,13 @@ func pages(cmd *cobra.Command, dir string) error {
 	cmd.InitDefaultHelpFlag()
 	verbatim(cmd)
 	header := &doc.GenManHeader{Title: strings.ToUpper(name(cmd)), Section: "1", Source: "redlatch", Manual: "redlatch", Date: &time.Time{}}
-	var packed bytes.Buffer
-	page, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a valid level
-	if err := errors.Join(doc.GenMan(cmd, header, page), page.Close()); err != nil {
+	var text, packed bytes.Buffer
+	if err := doc.GenMan(cmd, header, &text); err != nil {
 		return err
 	}
+	page, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)                         // a valid level
+	_, _ = page.Write(bytes.Replace(text.Bytes(), []byte(`"Jan 0001"`), []byte(`""`), 1)) // a buffer takes all
+	_ = page.Close()
 	return os.WriteFile(filepath.Join(dir, name(cmd)+".1.gz"), packed.Bytes(), 0o644)
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"compress/gzip"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +10,16 @@ import (
 
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
+
+// TestPagesHaveNoDate: the generator writes one below each page, and of that of no day it makes "Jan 0001".
+func TestPagesHaveNoDate(t *testing.T) {
+	dir := t.TempDir()
+	check.OK(t, "write", write(dir))
+	packed := check.Value(os.Open(filepath.Join(dir, "man", "redlatch-run.1.gz"))).OK(t)
+	defer packed.Close()
+	page := string(check.Value(io.ReadAll(check.Value(gzip.NewReader(packed)).OK(t))).OK(t))
+	check.That(t, strings.Contains(page, `.TH "REDLATCH-RUN" "1" "" `), "the page begins with %.100q", page)
+}
 
 // TestCaskHasEveryPage: the Homebrew cask lists the man pages one by one, so a new command is
 // missed there, and one that is gone keeps the cask from being installed.
