@@ -2,17 +2,20 @@ package look
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
 func newDoctorCommand(a *app.App) *cobra.Command {
@@ -21,6 +24,9 @@ func newDoctorCommand(a *app.App) *cobra.Command {
 	cmd := app.Command("doctor", app.Nothing, func(cmd *cobra.Command, _ []string) error {
 		if _, _, err := a.Servers(); err != nil {
 			return err
+		}
+		if err := keys.Check(a.Prefix); err != nil && a.Prefix != "" {
+			return fmt.Errorf("%w: --prefix %q: %w", redlatch.ErrInvalid, a.Prefix, err)
 		}
 		o := told(a, ttl)
 		if acl {
