@@ -174,8 +174,8 @@ func (a *Asker) ask(
 			return Answer{result.Reply, result.Sent, resent}, nil
 		}
 		if err := fault.WhyDone(ctx); err != nil {
-			if errors.Is(err, context.DeadlineExceeded) { // the caller's, and Redis said nothing
-				err = fmt.Errorf("%w: %w", fault.ErrUnreachable, err)
+			if errors.Is(err, context.DeadlineExceeded) { // the caller's
+				err = outOfTime(err, a.now().Since(since), said)
 			}
 			return Answer{Resent: resent}, a.FailedAt(s, node, op, err)
 		}

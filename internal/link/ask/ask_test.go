@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,8 @@ func answers(n int64) func(context.Context) conn.Result {
 func refuses(text string) func(context.Context) conn.Result {
 	return func(context.Context) conn.Result { return conn.Result{Err: &conn.ReplyError{Text: text}} }
 }
+
+func down(context.Context) conn.Result { return conn.Result{Err: syscall.ECONNREFUSED} }
 
 const timeout = 3 * time.Second
 
@@ -140,7 +143,15 @@ func TestAskGivesUp(t *testing.T) {
 		},
 		{
 			name: "deadline", says: silent, within: 2 * time.Second, is: []error{fault.ErrUnreachable, context.DeadlineExceeded},
-			text: "deadline exceeded", least: 2 * time.Second, most: 2 * time.Second, fewest: 3, oftest: 8,
+			text: "no answer from Redis: context deadline exceeded", least: 2 * time.Second, most: 2 * time.Second, fewest: 3, oftest: 8,
+		},
+		{
+			name: "deadline, down", says: down, within: 2 * time.Second, is: []error{fault.ErrUnreachable, context.DeadlineExceeded, syscall.ECONNREFUSED},
+			text: "there: no answer from Redis: context deadline exceeded; connection refused", least: 2 * time.Second, most: 2 * time.Second, fewest: 5, oftest: 30,
+		},
+		{
+			name: "deadline, refusing for now", says: refuses("READONLY"), within: 2 * time.Second, is: []error{fault.ErrUnreachable, context.DeadlineExceeded},
+			text: "there: context deadline exceeded; Redis has refused it for TOOK: READONLY", least: 2 * time.Second, most: 2 * time.Second, fewest: 5, oftest: 30,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

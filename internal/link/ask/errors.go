@@ -74,6 +74,17 @@ func unanswered(after time.Duration, said error) error {
 	return fmt.Errorf("%w in %v: %w", fault.ErrUnreachable, after, said)
 }
 
+// outOfTime returns the error of a request that had no usable answer when the caller's time was over.
+func outOfTime(over error, after time.Duration, said error) error {
+	switch {
+	case errors.As(said, new(*conn.ReplyError)):
+		return fmt.Errorf("%w; %w", over, unanswered(after, said))
+	case said == nil, errors.Is(said, context.DeadlineExceeded), errors.Is(said, context.Canceled): // which tell no more
+		return fmt.Errorf("%w: %w", fault.ErrUnreachable, over)
+	}
+	return fmt.Errorf("%w: %w; %w", fault.ErrUnreachable, over, said)
+}
+
 // refusing says that the server refused a request, and every resend of it, with a transient error.
 // It matches ErrUnreachable, but does not have its text, which would say that no answer came.
 type refusing struct {
