@@ -1,6 +1,7 @@
 package redlatchweb
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net"
@@ -87,6 +88,9 @@ func BasicAuth(users map[string]string, next http.Handler) http.Handler {
 			http.Error(w, "user and password required", http.StatusUnauthorized)
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, user)))
 	})
 }
+
+// userKey is that of the user in the context of a request that [BasicAuth] let through.
+type userKey struct{}

@@ -2,6 +2,7 @@ package redlatchweb
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"html"
 	"io"
 	"iter"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -442,6 +444,24 @@ func TestRelease(t *testing.T) {
 	if info, err := d.client.Inspect(t.Context(), "n"); err != nil || len(info.Holders) != 0 {
 		t.Errorf("afterwards %+v, %v", info.Holders, err)
 	}
+}
+
+// TestReleaseTellsItsUser: of several viewers with passwords, the log and the lock's page name the one that
+// took the lock.
+func TestReleaseTellsItsUser(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	d := start(t, Options{AllowRelease: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	owner := locktest.Lock(t, d.client.Mutex("n")).Owner()
+	form := url.Values{"name": {"n"}, "owner": {owner}, "typed": {"n"}}
+	r := httptest.NewRequest(http.MethodPost, "http://localhost/release", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth("ann\u202e", "hush")
+	answer := httptest.NewRecorder()
+	BasicAuth(map[string]string{"bob": "hush", "ann\u202e": "hush"}, d.h).ServeHTTP(answer, r)
+	check.Equal(t, answer.Code, http.StatusSeeOther, "the answer")
+	check.Equal(t, check.Value(d.client.Inspect(t.Context(), "n")).OK(t).Forced.Reason, "by ann?, in the dashboard", "the reason")
+	check.That(t, strings.Contains(log.String(), `user="ann\u202e"`), "the log is %s", log.String())
 }
 
 // TestReleaseOfAWindowThatIsOver: the form for the window of a run of a job does not open that of a later run,

@@ -22,7 +22,10 @@ func (h *Handler) serveRelease(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, owner := r.PostForm.Get("name"), r.PostForm.Get("owner")
-	log := h.options.Log.With("name", name, "owner", owner, "remote", r.RemoteAddr)
+	log, why := h.options.Log.With("name", name, "owner", owner, "remote", r.RemoteAddr), "by hand, in the dashboard"
+	if user, ok := r.Context().Value(userKey{}).(string); ok {
+		log, why = log.With("user", user), fmt.Sprintf("by %s, in the dashboard", fleet.OneLine(user))
+	}
 	switch {
 	case h.release == nil:
 		log.Warn("redlatchweb: a force release was refused: the dashboard is read-only")
@@ -41,7 +44,7 @@ func (h *Handler) serveRelease(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	err := h.stillThere(ctx, name, owner, r.PostForm.Get("window"))
 	if err == nil {
-		_, err = h.release(ctx, name, redlatch.ForceOptions{Owner: owner, Reason: "by hand, in the dashboard"})
+		_, err = h.release(ctx, name, redlatch.ForceOptions{Owner: owner, Reason: why})
 	}
 	switch {
 	case errors.Is(err, redlatch.ErrNotHeld):
