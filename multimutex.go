@@ -74,9 +74,8 @@ func (m *MultiMutex) Names() []string { return slices.Clone(m.names) }
 //
 // If there is an error, nothing is held: the names that Lock had by then are released at once, as
 // by [Lease.Release], so Lock may return that much later if Redis does not answer. The error is
-// that of the mutex that failed. If a name is lost while Lock waits for a later one, the wait ends,
-// and the error is a [*LostError]. Under the context of a lease on one of the names, it matches
-// [ErrDeadlock], at once.
+// that of the mutex that failed, or a [*LostError] if a name was lost, which ends the wait. Under
+// the context of a lease on one of the names, it matches [ErrDeadlock], at once.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, true) }
 
 // TryLock acquires all the mutexes if each is free and no waiter is in line for any. It never
