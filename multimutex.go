@@ -134,7 +134,11 @@ func newMultiLease(ctx context.Context, c *Client, leases []*lease.Lease) *Multi
 	l.ctx.Context, l.cancel = context.WithCancelCause(ctx)
 	cancel := l.cancel // and not l, which would then live as long as the leases
 	for _, one := range leases {
-		context.AfterFunc(one.Context(), func() { cancel(context.Cause(one.Context())) })
+		context.AfterFunc(one.Context(), func() {
+			if err := one.Err(); err != nil { // else the caller's context is done, and ours tells that
+				cancel(err)
+			}
+		})
 	}
 	if c.options.TraceLeases {
 		stack := callers()

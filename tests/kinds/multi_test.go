@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -159,5 +160,26 @@ func TestMultiMaxWait(t *testing.T) {
 		time.AfterFunc(time.Second, func() { _ = held.Release(context.Background()) })
 		_, err = c.MultiMutex("a", "b").With(redlatch.LockOptions{MaxWait: 3 * time.Second}).Lock(t.Context())
 		check.That(t, err != nil && strings.Contains(err.Error(), "MaxWait of 3s has passed"), "Lock = %v", err)
+	})
+}
+
+// TestMultiTellsTheEndOfItsCaller: the time of the caller is up. The context of the lease says that, and
+// not that it was canceled, whichever context ends first.
+func TestMultiTellsTheEndOfItsCaller(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, names, why := s.Client(t, redlatch.Options{}), make([]string, 200), errors.New("why")
+		for i := range names {
+			names[i] = fmt.Sprint(i)
+		}
+		for range 30 {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+			l := check.Value(c.MultiMutex(names...).Lock(ctx)).OK(t)
+			<-l.Context().Done()
+			check.That(t, l.Context().Err() == context.DeadlineExceeded && context.Cause(l.Context()) == why,
+				"Err = %v, Cause = %v", l.Context().Err(), context.Cause(l.Context()))
+			check.OK(t, "Release", l.Release(t.Context()))
+			cancel()
+		}
 	})
 }

@@ -1299,6 +1299,8 @@ var mutants = []mutant{
 		"if len(leases) < len(owners) {", "if err != nil {", "TestSimulate/startledbymany"),
 	breaks("context that waits for the schedule", "internal/engine/lease/context.go",
 		"l.remainingAt(now) <= 0", "l.err != nil", "TestContextAnswersByTheClock"),
+	breaks("context of several that is canceled when its caller's time is up", "multimutex.go",
+		"if err := one.Err(); err != nil {", "if err := context.Cause(one.Context()); err != nil {", "TestMultiTellsTheEndOfItsCaller"),
 	breaks("context of several that waits for the schedule", "multimutex.go",
 		"		_ = c.lease.Err() // which", "		// which", "TestContextAnswersByTheClock"),
 	breaks("try under one's own lease that seems taken by another", "mutex.go",
