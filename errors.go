@@ -183,7 +183,7 @@ func (e *TakenError) Error() string {
 	case e.Closed:
 		return text + ": " + closed(e.Kind, e.Until)
 	case e.Own && !e.Since.IsZero():
-		return fmt.Sprintf("%s: held by this client%s for %v", text, several, time.Since(e.Since).Round(time.Millisecond))
+		return fmt.Sprintf("%s: held by this client for %v%s", text, time.Since(e.Since).Round(time.Millisecond), several)
 	case e.Own:
 		return text + " by this client" + several
 	case e.Owner != "":

@@ -187,6 +187,8 @@ func TestTakenDescribesTheHolder(t *testing.T) {
 		check.Equal(t, described(err), `mutex "a" `+who, "Describe")
 		_, exhausted := other.Semaphore("s", 3).TryAcquire(t.Context(), 2)
 		check.Equal(t, described(exhausted), `semaphore "s" `+who+" and 1 more", "Describe")
+		_, own := c.Semaphore("s", 3).TryAcquire(t.Context(), 2)
+		check.That(t, strings.HasSuffix(own.Error(), "held by this client for 4s, among others"), "the error is %v", own)
 		_, exhausted = other.Semaphore("r", 2).TryAcquire(t.Context(), 1)
 		check.Equal(t, described(exhausted), `semaphore "r" `+who, "Describe beside a permit at rest")
 		locktest.Release(t, second)
