@@ -44,11 +44,11 @@ func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 func (a *App) Noting() redlatch.JournalOptions {
 	return redlatch.JournalOptions{Trouble: func(err error) {
 		if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
-			rest := ""
+			lack, rest := "may lack entries of this process", "" // the client writes them later
 			if refused.Code() == "NOPERM" {
-				rest = "; everything else works"
+				lack, rest = "will not show this process", "; everything else works"
 			}
-			a.Say("cannot write to the journal, so `redlatch log` will not show this process: %s%s", talk.Text(err), rest)
+			a.Say("cannot write to the journal, so `redlatch log` %s: %s%s", lack, talk.Text(err), rest)
 		}
 	}}
 }
