@@ -40,6 +40,7 @@ var signs = []struct{ text, plain, secure string }{
 		"`redlatch doctor` shows how long a rest lasts, and whether two URLs lead to one server", ""},
 	{"signed by unknown authority", "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM", ""},
 	{"x509: ", "the certificate is not valid for the host in the URL, or not valid today: use a host name that it lists", ""},
+	{"certificate required", hintCert, ""},
 	{"received unknown message type", "the program on this port is not Redis: see the port in the URL", ""},
 	{"no such host", "check the host name in the URL", ""},
 	{"running in protected mode", "the server lets in only clients on its own machine: give its user a password, or set protected-mode no", ""},
@@ -49,7 +50,7 @@ var signs = []struct{ text, plain, secure string }{
 	{"TLS handshake", hintNoTLS, ""},
 	{"has passed", "--wait also limits each request: set it longer than a request takes, or use --try; otherwise check the server's log and load", ""},
 	{"in time", "a server listens there and does not answer in time: see its log and its load, a slow command, a firewall", ""},
-	{"connection reset by peer", hintTLS, hintNoTLS},
+	{"connection reset by peer", hintTLS, hintCert},
 	{"EOF", hintTLS, hintNoTLS},
 	{"", hintUnreachable, hintNoTLS},
 }
@@ -59,6 +60,7 @@ const (
 	hintOneOf       = "start the server that is down, or wait for the failover; or name others with --redis or REDLATCH_REDIS"
 	hintNodes       = "`redlatch doctor` looks at each of the servers, and says which one is wrong"
 	hintNoTLS       = "check that a server is up and speaks TLS on this port, which rediss:// requires"
+	hintCert        = "the server may ask for a certificate: cert=FILE&key=FILE after the ? at the end of the URL; see its log"
 	hintTLS         = "a TLS server answers like this on a plain connection: try rediss:// in place of redis://"
 )
 

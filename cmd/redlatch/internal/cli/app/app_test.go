@@ -43,6 +43,15 @@ func TestOnlyWithoutAServerIsOneStarted(t *testing.T) {
 	check.That(t, strings.HasPrefix(a.Advice(silent, a.Redis), "wait: "), "advice: %q", a.Advice(silent, a.Redis))
 }
 
+// TestAdviceOnACertificate: Redis asks for one with TLS, unless told not to. Its alert may be lost in the reset.
+func TestAdviceOnACertificate(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{"remote error: tls: certificate required", "write: connection reset by peer"} {
+		got := new(App).Advice(fmt.Errorf("%w: %s", redlatch.ErrUnreachable, said), []string{"rediss://host?ca=ca.pem"})
+		check.That(t, strings.Contains(got, "cert=FILE&key=FILE"), "advice on %q: %q", said, got)
+	}
+}
+
 // TestAdvice: an error of Sentinel, of a cluster or of a server that is kept has its own.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
