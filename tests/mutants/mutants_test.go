@@ -880,6 +880,8 @@ var mutants = []mutant{
 		"s.UpSince(since))", "s.UpSince(since) && false)", "TestPlaceIsAskedForAgain"),
 	breaks("waiter that can never be let in, and doubts its subscription", "internal/engine/line/restore.go",
 		"	w.setPlaceLocked(w.arrival, true)\n", "	s.MarkUncounted()\n	w.setPlaceLocked(w.arrival, true)\n", "TestPlaceThatCanNeverBe"),
+	breaks("waiter that was told to ask, and doubts its subscription", "internal/engine/line/pace.go",
+		"		if remaining == 0 {\n", "		if false {\n", "TestPlaceThatCanNeverBe"),
 	breaks("subscription that was down, and is taken for one that does not count", "internal/link/subscribe/listener.go",
 		"s.Connected() && !at.Time().After(then.Time())", "s.Connected() && at != nil", "TestUpSince"),
 	breaks("subscription that stays at the former master", "internal/link/subscribe/listener.go",

@@ -650,24 +650,39 @@ func TestPlaceThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestPlaceThatCanNeverBe: the server dropped a ticket since there are too few permits for it by now,
-// and says so when it is asked. Nothing is wrong with the subscription, by which the client holds its
-// places in other lines.
+// TestPlaceThatCanNeverBe: the server dropped a ticket since there were too few permits for it, and told
+// the client to ask. Nothing is wrong with the subscription, by which the client holds its places in other
+// lines: neither if the server still says so, nor if there are enough by then, and it did tell the client.
 func TestPlaceThatCanNeverBe(t *testing.T) {
-	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
-		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
-			if verb == "acquire" {
-				return conn.Result{Reply: conn.Reply{List: []conn.Reply{{Int: -1}, {Text: "size\t1"}}}}
-			}
-			return stands(time.Minute, conn.Reply{List: []conn.Reply{}})(ctx, verb, call)
+	refused := conn.Reply{List: []conn.Reply{{Int: -1}, {Text: "size\t1"}}}
+	for name, c := range map[string]struct {
+		told bool
+		then conn.Reply
+	}{
+		"still refused, and not told": {false, refused},
+		"told, and free by then":      {true, conn.Reply{Int: 7}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+				s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+					if verb == "acquire" {
+						return conn.Result{Reply: c.then}
+					}
+					return stands(time.Minute, conn.Reply{List: []conn.Reply{}})(ctx, verb, call)
+				})
+				l := mutex(t)
+				w, owner := enter(ln, l, time.Minute)
+				if time.Sleep(time.Second); c.told {
+					ln.PollAtExpiry(owner, 0)
+				}
+				g := <-w.Granted
+				check.That(t, (g.Err == nil) == c.told, "the wait ends with %v", g.Err)
+				time.Sleep(time.Second)
+				own := ln.Subscription(l)
+				check.That(t, own.Session() == 1 && own.Counted(), "the subscription is made again, or taken for one that is not counted")
+			})
 		})
-		l := mutex(t)
-		w, _ := enter(ln, l, time.Minute)
-		check.That(t, (<-w.Granted).Err != nil, "a waiter that can never be let in waits on")
-		time.Sleep(time.Second)
-		own := ln.Subscription(l)
-		check.That(t, own.Session() == 1 && own.Counted(), "the subscription is made again, or taken for one that is not counted")
-	})
+	}
 }
 
 // TestHeartbeatBesideANewWaiter: it makes no further poll when that waiter's place is known, or polls of

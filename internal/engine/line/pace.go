@@ -91,6 +91,9 @@ func (ln *Line) PollAtExpiry(owner string, remaining time.Duration) {
 	defer ln.mu.Unlock()
 	if w := ln.byOwner[owner]; w != nil {
 		w.missed = !w.inLineLocked()
+		if remaining == 0 {
+			w.called = ln.Now()
+		}
 		ln.pollAfterLocked(w.poller, remaining+PollAfterExpiry)
 	}
 }

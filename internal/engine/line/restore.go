@@ -23,10 +23,13 @@ func (ln *Line) restoreLocked(w *Waiter) {
 	// Perhaps the line was lost, and perhaps the client was taken for dead, though it listens: at a
 	// server that used to be the master. It is tempting to ask again with the same kind of ticket. But
 	// each release would drop it, for as long as that is so. A plain subscription that was down since the
-	// ticket was in line explains the loss. So does a refusal: Redis drops a ticket that it can never
-	// let in.
+	// ticket was in line explains the loss. So does the word to ask at once, or a refusal: Redis drops a
+	// ticket that it can never let in, and tells the client.
 	s, listened, since := ln.Subscription(w.lock), w.address, w.sentAt
-	unexplained := func() bool { return s.Address() == listened && (s.Sharded() || s.UpSince(since)) }
+	called := w.called.Time().After(since.Time())
+	unexplained := func() bool {
+		return !called && s.Address() == listened && (s.Sharded() || s.UpSince(since))
+	}
 	w.ticket, w.address = ln.ticket(w.lock, w.owner, unexplained())
 	w.setPlaceLocked(w.arrival, true)
 	w.sentAt, w.fence = ln.Now(), 0

@@ -62,6 +62,7 @@ type Waiter struct {
 	resent  bool          // a request for its place got no answer, and may arrive late
 	sentAt  clock.Reading // before the last request that Redis answered with "in line": a grant that is pushed came later
 	fence   int64         // the last token of the name in that answer: a grant that is pushed has a larger one
+	called  clock.Reading // when Redis last told it to ask at once; zero if it has not
 	callers int           // goroutines that it stands in line for, as noted in Redis; 0 if nothing is noted
 	present bool          // it still waits
 	gaveUp  bool          // its attempt has canceled it
