@@ -107,10 +107,14 @@ func Guard(in io.Reader, out io.Writer, say func(will, message string)) (will st
 		case line, ok := <-lines:
 			if !ok {
 				kill("redlatch itself is gone")
-				if group <= 1 || !emptied(group, deadline) {
-					will = ""
+				switch {
+				case group <= 1:
+				case emptied(group, deadline):
+					return will, deadline
+				case !emptied(group, time.Now().Add(afterKill)):
+					say(will, "a process of the command was not killed, and runs on without the lock")
 				}
-				return will, deadline
+				return "", deadline
 			}
 			var ms int64
 			if _, err := fmt.Sscan(line, &group, &ms); err == nil {
@@ -123,6 +127,9 @@ func Guard(in io.Reader, out io.Writer, say func(will, message string)) (will st
 		}
 	}
 }
+
+// afterKill is how long a process may take to end after a kill that came too late.
+const afterKill = 2 * time.Second
 
 // emptied waits until no process of the group is left, and reports whether that happens before the
 // deadline.

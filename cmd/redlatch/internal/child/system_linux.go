@@ -14,7 +14,8 @@ import (
 )
 
 // attributes makes the kernel kill the command when this program dies. The kernel drops that for a
-// setuid command, and it never covers the command's children. The guard covers both.
+// setuid command, and it never covers the command's children. The guard covers both, if it may send
+// them a signal.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 // orphanAge is how long a process stays a zombie before it counts as an orphan: this program reaps

@@ -81,6 +81,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               setup,
+		Condition:           func(string) (bool, error) { return os.Getuid() == 0, nil }, // root
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"redis":  cmdRedis,
 			"server": cmdServer,

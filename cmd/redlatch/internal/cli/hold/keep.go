@@ -30,6 +30,7 @@ type keeper struct {
 	warn    bool      // only report a loss: the command goes on
 
 	stopped bool // the command was told to stop, or the guard killed it
+	partly  bool // KILL has left a process of it
 	told    bool // the user was told why
 	warned  bool // the user was told of a loss, and the command goes on
 }
@@ -140,10 +141,16 @@ func (k *keeper) stop(cause error) child.Status {
 	if !k.ended(left) {
 		k.app.Emit(talk.Event{Event: "kill", Name: k.name})
 		k.child.Kill()
+		if k.partly = !k.ended(afterKill); k.partly {
+			k.app.Say("KILL does not end the command: a process of it belongs to another user, as under sudo, or hangs in the kernel; it runs on without the lock")
+		}
 	}
 	<-k.child.Exited()
 	return k.child.Status()
 }
+
+// afterKill is how long a process may take to end after KILL.
+const afterKill = 2 * time.Second
 
 // untilKill returns the time until KILL: the grace, but no longer than until the margin before the
 // deadline. Of the monotonic and the wall clock, the one that reaches the deadline first counts.

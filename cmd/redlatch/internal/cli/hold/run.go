@@ -461,9 +461,13 @@ func (r *run) outcome(status child.Status, cause error, k *keeper, release error
 	}
 	switch {
 	case k.stopped:
-		e := exit.New(exit.Lost, fmt.Errorf("%w; the command was stopped", cause), "")
+		end := "was stopped"
+		if k.partly {
+			end = "could not be stopped as a whole"
+		}
+		e := exit.New(exit.Lost, fmt.Errorf("%w; the command %s", cause, end), "")
 		if k.told {
-			e.Left = fmt.Sprintf("the command was stopped, and ended with exit code %d", status.Code)
+			e.Left = fmt.Sprintf("the command %s, and ended with exit code %d", end, status.Code)
 		}
 		return e
 	case cause != nil && k.warned:
