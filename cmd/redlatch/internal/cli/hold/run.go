@@ -267,7 +267,11 @@ func findCommand(name string) (string, *exit.Error) {
 	case errors.Is(err, exec.ErrDot):
 		return "", exit.New(exit.NotFound, fmt.Errorf("command %q is in the current directory", name), "type ."+string(filepath.Separator)+name)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", exit.New(exit.NotFound, fmt.Errorf("command %q was not found", name), "")
+		hint := ""
+		if strings.ContainsAny(name, " \t\n") {
+			hint = "a line for the shell goes behind sh -c: `-- sh -c 'LINE'`"
+		}
+		return "", exit.New(exit.NotFound, fmt.Errorf("command %q was not found", name), hint)
 	}
 	return "", cannotRun(name, err)
 }
