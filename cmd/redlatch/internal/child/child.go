@@ -106,7 +106,8 @@ func (c *Child) Close() {
 func (c *Child) Overdue() bool { return c.overdue && c.status.Signal == os.Kill }
 
 // Notify catches signals, until stop is called. The program should pass them to [Child.Forward]. A
-// signal that was ignored when the program started, as under nohup, stays ignored.
+// SIGHUP or SIGINT that was ignored when the program started, as under nohup, stays ignored; of
+// others, Go does not tell.
 func Notify() (signals <-chan os.Signal, stop func()) {
 	wanted := make(chan os.Signal, 16)
 	catch(wanted, forwarded())
