@@ -260,6 +260,9 @@ func (m *model) page() []string {
 		add(w.Dead, "%11d  %s", i+1, fleet.WaiterText(l.Kind, w, l.At))
 	}
 	if r := m.picture.Record(m.open); r != nil {
+		if r.Err != nil {
+			add(true, "what happened cannot be read: %s", fleet.ErrorText(r.Err))
+		}
 		for _, e := range r.Entries {
 			add(false, "%s  %-8s  %s", fleet.Stamp(e.At.In(zone)), fleet.Visible(string(e.Type)), report.EntryText(e))
 		}

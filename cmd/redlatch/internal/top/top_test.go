@@ -259,6 +259,24 @@ func (s source) Journal(context.Context, redlatch.JournalQuery) iter.Seq2[redlat
 
 func (source) Deadlocks(context.Context) ([]redlatch.Deadlock, error) { return nil, nil }
 
+// unread is a source whose journal cannot be read.
+type unread struct{ source }
+
+func (unread) Journal(context.Context, redlatch.JournalQuery) iter.Seq2[redlatch.JournalEntry, error] {
+	return each(make([]redlatch.JournalEntry, 1), errors.New("redlatch: read the journal: NOPERM"))
+}
+
+// TestUnreadRecord: the page of a lock whose record cannot be read does not look as if it had none.
+func TestUnreadRecord(t *testing.T) {
+	p := fleet.NewPoller(unread{source{locks: locks()}}, time.Second)
+	defer p.Close()
+	in := fleet.Interest{Name: locks()[0].Name}
+	defer p.Watch(in)()
+	m := sized(120, 30, p.Await(t.Context(), time.Now(), in))
+	m.open = in.Name
+	sample.Want(t, m.render(), "what happened cannot be read: read the journal: NOPERM")
+}
+
 // TestPrint is what a pipe gets.
 func TestPrint(t *testing.T) {
 	p := fleet.NewPoller(source{locks: locks()}, time.Second)
