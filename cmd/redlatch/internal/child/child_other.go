@@ -29,7 +29,7 @@ func (c *Child) start() error {
 }
 
 // Forward does nothing: the system sends an interrupt to the whole console, including the command.
-func (c *Child) Forward(os.Signal) {}
+func (c *Child) Forward(os.Signal) error { return nil }
 
 // Terminate does nothing: the system has no way to ask.
 func (c *Child) Terminate() {}

@@ -87,27 +87,27 @@ func (c *Child) reap() Status {
 
 // Forward passes a signal on. SIGUSR1 and SIGUSR2, whose meaning is the command's own, go to the
 // command alone. All others go to its whole group, as they would from a terminal: else its children
-// would work on without the lock.
-func (c *Child) Forward(sig os.Signal) {
+// would work on without the lock. An error means that no process got the signal.
+func (c *Child) Forward(sig os.Signal) error {
 	switch sig {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
-		_ = syscall.Kill(c.group, sig.(syscall.Signal))
-	default:
-		c.tell(sig.(syscall.Signal))
+		return syscall.Kill(c.group, sig.(syscall.Signal))
 	}
+	return c.tell(sig.(syscall.Signal))
 }
 
 // Terminate asks the whole group to end.
-func (c *Child) Terminate() { c.tell(syscall.SIGTERM) }
+func (c *Child) Terminate() { _ = c.tell(syscall.SIGTERM) }
 
 // tell sends the whole group a signal that is meant to end it.
-func (c *Child) tell(sig syscall.Signal) {
-	c.signal(sig)
-	c.signal(syscall.SIGCONT) // a suspended process would not handle the signal
+func (c *Child) tell(sig syscall.Signal) error {
+	err := c.signal(sig)
+	_ = c.signal(syscall.SIGCONT) // a suspended process would not handle the signal
+	return err
 }
 
 // Kill ends the whole group.
-func (c *Child) Kill() { c.signal(syscall.SIGKILL) }
+func (c *Child) Kill() { _ = c.signal(syscall.SIGKILL) }
 
 // QuitQuietly makes SIGQUIT end this program with the exit code of that signal until stop is called. By
 // default it would print the stack of every goroutine. It is for the time before Notify.
@@ -146,7 +146,7 @@ func (c *Child) Gone() bool {
 const lookEvery = 100 * time.Millisecond
 
 // signal sends a signal to the whole group. It fails if the group is gone, which is fine.
-func (c *Child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.group, sig) }
+func (c *Child) signal(sig syscall.Signal) error { return syscall.Kill(-c.group, sig) }
 
 // Resume continues a command that the terminal suspended. If the command wanted the terminal, it
 // gets it, provided that the program itself has it. If it was Ctrl-Z, the command goes on, as its
@@ -163,6 +163,6 @@ func (c *Child) Resume() (suspended bool) {
 		return false
 	}
 	c.asleep.Store(0)
-	c.signal(syscall.SIGCONT)
+	_ = c.signal(syscall.SIGCONT)
 	return sig == syscall.SIGTSTP
 }

@@ -2,7 +2,9 @@ package hold
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -127,7 +129,9 @@ func (k *keeper) doomed() error {
 func (k *keeper) forward(sig os.Signal) {
 	k.app.Emit(talk.Event{Event: "signal", Name: k.name, Signal: sig.String()})
 	k.ending = k.ending || child.Ends(sig)
-	k.child.Forward(sig)
+	if errors.Is(k.child.Forward(sig), fs.ErrPermission) {
+		k.app.Say("the command does not get the signal: it runs as another user, as under sudo")
+	}
 }
 
 // stop ends the command and every process in its group: first with TERM, then with KILL in time
