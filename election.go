@@ -115,10 +115,10 @@ func (h Holder) leader() Leader {
 
 // Observe returns a channel of leaders: first the current leader, then each change, as
 // [Election.Leader] has it. A [Leader] whose Term is 0 says that there is none. A leader that
-// changes its value comes again, with the same Term. A slow reader misses leaders that were
-// followed by others, but always gets the last one. The end of a leader that died is reported when
-// its lease ends. The channel is closed when ctx is done or the client is closed, and at once if
-// the election has an invalid name. While Redis does not answer, or the name is in use for
+// changes its value comes again, with the same Term. A slow reader misses leaders, but always gets
+// the last one. The end of a leader that died is reported when its lease ends. A lost message costs
+// three heartbeats at most. The channel is closed when ctx is done or the client is closed, and at
+// once if the election has an invalid name. While Redis does not answer, or the name is in use for
 // something else, nothing comes.
 func (e *Election) Observe(ctx context.Context) <-chan Leader {
 	leaders := make(chan Leader)

@@ -159,6 +159,28 @@ func TestObserveInAnOutage(t *testing.T) {
 	})
 }
 
+// TestObserverThatHearsNothing: each change comes, within three heartbeats.
+func TestObserverThatHearsNothing(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
+		link.Mute(true)
+		leaders, e := wire.Wrap(t, link, redlatch.Options{}).Election("e").Observe(t.Context()), s.Client(t, redlatch.Options{}).Election("e")
+		want := func(value string, change func()) {
+			t.Helper()
+			change()
+			changed := time.Now()
+			check.Equal(t, (<-leaders).Value, value, "the leader")
+			check.That(t, time.Since(changed) <= 15*time.Second, "it was told after %v", time.Since(changed))
+		}
+		var term *redlatch.Lease
+		want("", func() {})
+		want("before", func() { term = help.Campaign(t, e, "before") })
+		want("after", func() { check.OK(t, "Proclaim", e.Proclaim(t.Context(), term, "after")) })
+		want("", func() { locktest.Release(t, term) })
+	})
+}
+
 // TestManyObserversOfOneClient: they share a subscription, which has a connection of its own. It ends with
 // the last of them, and each is told of every leader.
 func TestManyObserversOfOneClient(t *testing.T) {
