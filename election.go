@@ -54,8 +54,9 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 // resigns and returns as [Mutex.Do] does, even if f returned nil, or has lost another lock. If
 // leadership is lost while f runs, the context of f is done. Run waits until f has returned,
 // ignores its result, and campaigns again: after about 20ms, or up to a second if it lost several
-// terms in a row soon after they began. It also tries again if Redis does not answer: Options.Hook is
-// told of each attempt. Run returns when ctx is done, or if an acquisition fails for another reason.
+// terms in a row soon after they began. It also tries again after [ErrUnreachable] and
+// [ErrNotReplicated]; Options.Hook is told of each attempt. Run returns when ctx is done, or if an
+// acquisition fails for another reason.
 func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
 	for short := 0; ; short++ {
 		term, err := e.Campaign(ctx, value)
@@ -69,7 +70,7 @@ func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Con
 			if e.latch.client.engine.Now().Since(term.core.Acquired()) >= longTerm {
 				short = 0
 			}
-		case ctx.Err() != nil || !errors.Is(err, ErrUnreachable):
+		case ctx.Err() != nil || !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrNotReplicated):
 			return err
 		}
 		retry.Sleep(ctx, retry.Pause(short))

@@ -81,6 +81,32 @@ func tryLate(t *testing.T, c *late, o redlatch.LockOptions, test func(t *testing
 	})
 }
 
+// alone is a server whose replicas are away until they are back.
+type alone struct {
+	conn.Conn
+	back time.Time
+}
+
+func (c *alone) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
+	r, acks := c.Conn.(conn.Replicated).EvalReplicated(ctx, call, n, wait)
+	if time.Now().Before(c.back) {
+		return r, 0
+	}
+	return r, acks
+}
+
+// TestElectionRunOutlastsItsReplicas: no process has to start Run again when the replicas are back.
+func TestElectionRunOutlastsItsReplicas(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := wire.Wrap(t, &alone{s.Conn(), time.Now().Add(5 * time.Minute)}, redlatch.Options{Lock: redlatch.LockOptions{Replicas: 1}})
+		began := time.Now()
+		err := c.Election("e").Run(t.Context(), "me", func(context.Context, *redlatch.Lease) error { return help.ErrFailed })
+		check.Error(t, "Run", err, help.ErrFailed)
+		check.That(t, time.Since(began) < 6*time.Minute, "it led after %v", time.Since(began))
+	})
+}
+
 // TestLateGrantIsExtendedInTime: the acquisition was answered when most of its time had passed, and
 // the extend that makes up for that came as late. The watchdog waits until a lease has been held for
 // a while. It waited for longer than this one had left, and sent no extend at all.
