@@ -129,7 +129,7 @@ func Guard(in io.Reader, out io.Writer, say func(will, message string)) (will st
 }
 
 // afterKill is how long a process may take to end after a kill that came too late.
-const afterKill = 2 * time.Second
+const afterKill = 5 * time.Second
 
 // emptied waits until no process of the group is left, and reports whether that happens before the
 // deadline.

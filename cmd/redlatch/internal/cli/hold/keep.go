@@ -154,7 +154,7 @@ func (k *keeper) stop(cause error) child.Status {
 }
 
 // afterKill is how long a process may take to end after KILL.
-const afterKill = 2 * time.Second
+const afterKill = 5 * time.Second
 
 // untilKill returns the time until KILL: the grace, but no longer than until the margin before the
 // deadline. Of the monotonic and the wall clock, the one that reaches the deadline first counts.
