@@ -133,7 +133,7 @@ func shelved(a *player) {
 		for range 6 {
 			drop(l)
 			a.Rest(a.UpTo(2950 * time.Millisecond))
-			l = a.has(m.lock(ctx))
+			l = a.has(m.lock(a.Ctx)) // all this may take longer than ctx
 			a.Wantf(l.Remaining() > 2900*time.Millisecond || a.Plan.Heartbeat < 5*time.Second, "a lock is taken up with %v left of 9s", l.Remaining())
 		}
 	case 5: // a writer of a third client wants what two clients keep for their readers

@@ -146,6 +146,7 @@ func belated(a *player) {
 		k.queues(a.Ctx, q.Client)
 		next := k.queues(a.Ctx, p.Client)
 		q.each(func(l *wire.Link) { l.Kill(true) })
+		a.Rest(2 * a.Trip()) // its heartbeat may be on the way, and after the grant it would be a holder that died
 		drop(l)
 		a.Wantf(next.within(a, 700*time.Millisecond+8*a.Trip()), "a client that died in line for a %s costs another more than it may", k.kind)
 	}
