@@ -13,9 +13,9 @@
 // show for it.
 //
 // picture.go decides what is overdue or in trouble. No metric says overdue, so no alert does:
-// RedlatchJeopardy and RedlatchExtendMarginLow in observability/redlatch.rules.yml come closest. The words are in lock.go, for lists, and in
-// holder.go, for the page of a lock. engine/survey/picture.go says which holders (meet) and waiters
-// (newWaiter) are believed dead.
+// RedlatchJeopardy and RedlatchExtendMarginLow in observability/redlatch.rules.yml come closest.
+// The words are in lock.go, for lists, and in holder.go, for the page of a lock.
+// engine/survey/picture.go says which holders (meet) and waiters (newWaiter) are believed dead.
 //
 // A [Picture] is never changed after it was published. A slow viewer skips pictures.
 package fleet

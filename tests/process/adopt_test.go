@@ -304,11 +304,11 @@ func TestQuorumAdoptAnotherSlot(t *testing.T) {
 	check.Error(t, "Adopt of a slot that one node gave", check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{})), redlatch.ErrNotHeld)
 }
 
-// TestQuorumAdoptOfAnotherKind: the lease is over, and the name is in use for something else. The error
-// says so, as on one server.
+// TestQuorumAdoptOfAnotherKind: a client that adopts a lease of a name that is another kind of lock by now
+// gets the error that it gets on one server.
 func TestQuorumAdoptOfAnotherKind(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, _ *memory.Server) {
 		_, conns := memory.Nodes(t, 3)
 		c := wire.WrapQuorum(t, conns, redlatch.Options{})
 		text := detached(t, c, "election")

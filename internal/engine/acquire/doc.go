@@ -11,8 +11,8 @@
 // is released in the background (undo.go in package lock lists by which call), even if a hook panics.
 //
 // A try takes 4/3 of RequestTimeout at most. If Redis is silent, func ask in link/ask/ask.go ends it;
-// a second request has what is left of that time (func within, grant.go). If another client keeps the lock, see askFor in linger.go; over a
-// quorum, func left in quorum.go.
+// a second request has what is left of that time (func within, grant.go). If another client keeps the
+// lock, see askFor in linger.go; over a quorum, func left in quorum.go.
 //
 //	acquirer.go  one acquisition, from its beginning to its end
 //	turns.go     goroutines of this client that pass a mutex on among themselves

@@ -71,9 +71,8 @@ func (a *attempt) makeUsable(ctx context.Context, g *lock.Grant) (now clock.Read
 	return now, a.describeTimeout(ctx, err)
 }
 
-// within bounds a second request of a try: it takes no longer for each name than any call may. (Package
-// ask bounds the first.) A
-// waiter is bounded by its context alone.
+// within bounds a second request of a try: it takes no longer for each name than any call may.
+// (Package ask bounds the first.) A waiter is bounded by its context alone.
 func (a *attempt) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.patient {
 		return ctx, func() {}
