@@ -30,4 +30,5 @@ package redlatchweb
 
 // Where it is decided what a page shows as bad: Troubled and Overdue are in internal/fleet/picture.go,
 // believed dead and deadlocks in internal/engine/survey (picture.go, deadlocks.go), and long waits in
-// text.go (longWait, 10 s).
+// text.go (longWait, 10 s). In an outage, the last picture stays (fail in internal/fleet/sweep.go), with
+// its age (Picture.Status in picture.go) and a notice (trouble in templates/layout.html).

@@ -46,9 +46,9 @@ func (e *Engine) hear(text string) {
 		e.Line.PollAtExpiry(m.Owner, m.Remaining) // its heartbeat would be later
 	case script.MessageRevoke:
 		e.Keeper.Revoked(m.Owner, m.Note)
-	case script.MessageWanted:
+	case script.MessageWanted: // a waiter came behind a holder that uses Lease.Wanted: lease/wanted.go
 		e.Keeper.Wanted(m.Owner)
-	case script.MessageAsked:
+	case script.MessageAsked: // another client wants a lock that this one may only keep: lease/kept.go
 		e.Keeper.Asked(m.Owner, m.Again)
 	case script.MessageZero:
 		e.Counts.hear(m.Key, m.Token)

@@ -12,12 +12,12 @@
 //
 // A try takes 4/3 of RequestTimeout at most. If Redis is silent, func ask in link/ask/ask.go ends it;
 // a second request has what is left of that time (func within, grant.go). If another client keeps the
-// lock, see askFor in linger.go; over a quorum, func left in quorum.go.
+// lock, see askFor in kept.go; over a quorum, func left in quorum.go.
 //
 //	acquirer.go  one acquisition, from its beginning to its end
 //	turns.go     goroutines of this client that pass a mutex on among themselves
 //	single.go    on one server: trying, waiting
-//	linger.go    locks that this client keeps, and asking another client for one
+//	kept.go      locks that this client keeps, and asking another client for one
 //	quorum.go    rounds over all nodes of a quorum
 //	late.go      traces of a round at the nodes, and votes that come too late
 //	grant.go     from a grant to a lease, or back

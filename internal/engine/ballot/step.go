@@ -14,7 +14,7 @@ const (
 	CutOff               // return what the last round said that was not cut short
 	TryAgain             // at once
 	JoinLine             // wait in line from now on; and try again at once
-	TryLater             // after a while, or when a node says that the latch is free
+	TryLater             // when a node says that it is free, or after patienceAfter (acquire/quorum.go)
 )
 
 // Situation is what the next Step depends on, beside what the round came to.

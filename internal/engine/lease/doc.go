@@ -40,7 +40,7 @@
 //	             after RequestTimeout, link/cleanup does
 //	detach.go    leaving a lease to another process
 //	pass.go      passing the lock on to the next goroutine of this client
-//	linger.go    keeping the lock for the client's next acquisition, until another client asks for it
+//	kept.go      keeping the lock for the client's next acquisition, until another client asks for it
 //	reentry.go   beginning a lease of an owner that is inside already
 //	gone.go      why Redis no longer has a lease (whyGone); forced loss, and closing the client
 //	votes.go     votes of a quorum that arrive while the lease is held

@@ -177,7 +177,7 @@ func (k *Keeper) All() []*Lease {
 	return all
 }
 
-// shelf is the leases that a client keeps: see linger.go.
+// shelf is the leases that a client keeps: see kept.go.
 type shelf struct {
 	byLock  map[shelfKey]*Lease
 	byOwner map[string]*Lease

@@ -72,7 +72,7 @@ const (
 	held       state = iota
 	inJeopardy       // held, but the last extend failed
 	ended            // given up here; its release is under way, or failed
-	kept             // given up here, and kept by the client: see linger.go
+	kept             // given up here, and kept by the client: see kept.go
 	released
 	lost
 	detached // given up here, and still inside in Redis

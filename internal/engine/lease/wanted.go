@@ -10,7 +10,7 @@ import (
 // A holder can ask to be told when a waiter wants the lock, so that long work can stop at a good
 // place. The wish is stored in Redis, beside the line; the script that puts a waiter in line finds
 // it there and tells the holder's client. A lease without such a wish costs nothing extra. A client
-// that only keeps a lock is asked for it in another way: see linger.go.
+// that only keeps a lock is asked for it in another way: see kept.go.
 
 // Wanted returns a channel that is closed when another acquisition waits for the lock, in any
 // process.

@@ -11,12 +11,12 @@
 // holder's lease could have run out, every 250 ms while the client cannot listen, and at once when
 // it can again. So a lost message costs a heartbeat and nothing else.
 //
-//	line.go     what a place needs: the request, the ticket, the subscription
-//	waiters.go  waiters and the pollers they share, until their wait ends
-//	pace.go     when a poller asks Redis next
-//	heed.go     hearing other libraries, while one of them holds the lock
-//	grants.go   what Redis says of a waiter: granted, in line, or missing
-//	restore.go  asking again for the place of a waiter that Redis does not list any more
-//	poll.go     asking Redis for all waiters of a poller
-//	linger.go   asking the client that may only keep the lock
+//	line.go       what a place needs: the request, the ticket, the subscription
+//	waiters.go    waiters and the pollers they share, until their wait ends
+//	pace.go       when a poller asks Redis next
+//	heed.go       hearing other libraries, while one of them holds the lock
+//	grants.go     what Redis says of a waiter: granted, in line, or missing
+//	restore.go    asking again for the place of a waiter that Redis does not list any more
+//	poll.go       asking Redis for all waiters of a poller
+//	askkeeper.go  asking the client that may only keep the lock
 package line

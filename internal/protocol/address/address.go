@@ -10,7 +10,8 @@
 // ca, cert and key (PEM files) and server_name; with Sentinel: sentinel_username and
 // sentinel_password.
 //
-// No error of this package repeats a part of the URL that can hold a password.
+// No error of this package repeats a part of the URL that can hold a password. The command removes
+// passwords from all that it prints (Redacted in cmd/redlatch/internal/cli/talk/password.go).
 package address
 
 import (

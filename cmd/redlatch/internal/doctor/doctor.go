@@ -1,5 +1,15 @@
 // Package doctor checks a Redis deployment for problems that can hurt locks, and says what to do
 // about them.
+//
+//	doctor.go      which checks are made, in which order (Examine, and deployment for one URL)
+//	server.go      one server: latency, version, role, memory, persistence, replicas, clock
+//	deployment.go  the cluster, the user's rights, publishing
+//	locks.go       votes of a quorum, names and keys, deadlocks
+//	probe.go       doctor --probe: what redlatch needs of a server, tried one by one
+//	text.go        the findings as text
+//
+// A new check is a method of visit that calls v.report with a [Finding]. Examine or deployment calls
+// the method. TestRunbook wants a section of docs/operations.md for it.
 package doctor
 
 import (

@@ -1,7 +1,7 @@
 -- Time and tokens, for every kind. mutex_acquire.lua has a copy of mint for a mutex that is free.
 -- quorum_token.lua takes the place of this file on a node of a quorum; the client chooses the token among
 -- those of the nodes (ballot/tally.go). A client that passes a lock on
--- or keeps it counts tokens by itself: lease/pass.go, lease/linger.go.
+-- or keeps it counts tokens by itself: lease/pass.go, lease/kept.go.
 
 local FENCE, QUEUE, CLIENTS = KEYS[2], KEYS[3], KEYS[4]
 

@@ -13,7 +13,8 @@ import (
 )
 
 // newGuardCommand returns the command that `redlatch run` starts beside the user's command. It is
-// not for users.
+// not for users. The guard acts only if `redlatch run` died or hangs; keep.go decides when a command is
+// stopped.
 func newGuardCommand(a *app.App) *cobra.Command {
 	return app.Hidden(child.GuardArg, "Stop a command when `redlatch run` cannot (started by it)", func(cmd *cobra.Command, _ []string) error {
 		a.Date()

@@ -23,7 +23,7 @@ import (
 //	                  released, and released in Redis, in the background
 //
 // The owner of such a lock ends in a mark (script.Kept). Clients that find the lock taken by such
-// an owner ask the client of that owner for it (line/linger.go, lua/ask.lua). That client hears the
+// an owner ask the client of that owner for it (line/askkeeper.go, lua/ask.lua). That client hears the
 // question in engine/hear.go (MessageAsked), which calls Asked.
 //
 // The lock is kept only if the client would have heard every such question: its subscription has
