@@ -34,7 +34,8 @@ const (
 //   - engine/recorder.go and record/journal if the journal has it; then also the root's journal.go,
 //     journal.lua, fleet/entry.go, and the command's cli/report/json.go and help/log.txt;
 //   - redlatchprom and redlatchotel if a metric or a span has it;
-//   - the command's cli/talk/event.go and app/help/run.txt if its JSON has it.
+//   - the command's cli/talk/event.go and app/help/run.txt if its JSON has it;
+//   - world/told.go of the simulation and tests/internal/help/events.go if they can check it.
 type Event struct {
 	What      What
 	ID        uint64 // of the acquisition

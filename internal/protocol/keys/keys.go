@@ -35,7 +35,8 @@ const (
 	NotesSuffix   = ":notes"  // of a client
 	JournalSuffix = ":log"    // of what happened under a prefix
 
-	// Of some kinds.
+	// Of some kinds: newKind in script/kind.go hands them to the kind's scripts. A sibling is always in
+	// the slot of its latch (FuzzOf); several latches: oneSlot in acquire/several.go.
 	InsideSuffix  = ":inside"
 	BitsSuffix    = ":bits"
 	LastSuffix    = ":last"

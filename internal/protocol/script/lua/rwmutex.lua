@@ -1,6 +1,7 @@
 -- Kind rwmutex: many readers, or one writer. An owner inside may read as well, past the line. So a
 -- reader enters again, and a writer that reads and then leaves as a writer has downgraded without a
--- gap.
+-- gap. A writer in line keeps new readers out: acquire.lua admits no owner past a line, and grant in
+-- line.lua lets in readers up to the first writer.
 --
 -- State  as in zset.lua; the attribute is the owner of the writer inside, or ''
 -- Param  r to read, w to write, d to go from writing to reading; then the owner of a lease that the
