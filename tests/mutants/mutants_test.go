@@ -1562,7 +1562,7 @@ const luaVariable = "REDLATCH_LUA"
 func (m mutant) try(t *testing.T, folders []string) (succeed bool, output string) {
 	t.Helper()
 	stuck := 4 * time.Minute
-	if m.tests == simulated { // with all roles, no mutant but one that hangs comes to that
+	if m.tests == simulated || m.file == "" { // all roles, or the tests of all mutants
 		stuck = 40 * time.Minute
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), stuck+time.Minute)
