@@ -82,3 +82,13 @@ func TestInspectOfALongLine(t *testing.T) {
 	}
 	check.That(t, !strings.Contains(text, "\x1b"), "inspect shows a control character of a label")
 }
+
+// TestWideNames: columns begin in one place although some characters take two.
+func TestWideNames(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	locks := []*fleet.Lock{fleet.NewLock(redlatch.LockInfo{Name: "注文:42", Kind: "mutex"}, time.Time{}), fleet.NewLock(redlatch.LockInfo{Name: "order:42", Kind: "mutex"}, time.Time{})}
+	check.OK(t, "Table", Table(&out, locks))
+	lines := strings.Split(out.String(), "\n")
+	check.Equal(t, lines[1], strings.Replace(lines[2], "order:42", "注文:42 ", 1), "a name that is a column narrower")
+}

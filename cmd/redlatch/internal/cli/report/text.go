@@ -5,8 +5,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
@@ -37,26 +38,48 @@ func Summary(info redlatch.LockInfo) string {
 	return s
 }
 
+// align writes rows of cells in columns as a terminal shows them: some characters take two places.
+func align(out io.Writer, rows [][]string) error {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], ansi.StringWidth(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		last := len(row) - 1
+		for i, cell := range row[:last] {
+			b.WriteString(cell + strings.Repeat(" ", widths[i]-ansi.StringWidth(cell)+2))
+		}
+		b.WriteString(row[last] + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
 // Table writes a heading and a row for each lock.
 func Table(out io.Writer, locks []*fleet.Lock) error {
 	columns := append(slices.Clone(fleet.Columns), fleet.Token)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, strings.ToUpper(strings.Join(columns, "\t")))
+	rows := [][]string{make([]string, len(columns))}
+	for i, column := range columns {
+		rows[0][i] = strings.ToUpper(column)
+	}
 	for _, l := range locks {
 		cells := make([]string, len(columns))
 		for i, column := range columns {
 			cells[i] = l.Cell(column)
 		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		rows = append(rows, cells)
 	}
-	return w.Flush()
+	return align(out, rows)
 }
 
 // Page writes all about one lock. alone says that it is on one server and not on a quorum.
 func Page(out io.Writer, info redlatch.LockInfo, alone bool) error {
 	l := fleet.NewLock(info, time.Time{})
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(label, text string) { fmt.Fprintf(w, "%s\t%s\n", label, text) }
+	var rows [][]string
+	row := func(label, text string) { rows = append(rows, []string{label, text}) }
 	row(fleet.Name, l.Cell(fleet.Name))
 	for _, f := range l.Facts(alone, time.Local) {
 		row(f.Label, f.Text)
@@ -74,7 +97,7 @@ func Page(out io.Writer, info redlatch.LockInfo, alone bool) error {
 	if more := len(info.Waiters) - len(l.Waiters); more > 0 {
 		row("", fmt.Sprintf("and %s more: --json has them", fleet.Count(more)))
 	}
-	return w.Flush()
+	return align(out, rows)
 }
 
 // DeadlockText returns a deadlock as several lines.
