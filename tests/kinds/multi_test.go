@@ -132,6 +132,21 @@ func TestMultiLosesANameAtTheLast(t *testing.T) {
 	})
 }
 
+// TestMultiTellsAnOutage: with Renew Off, Lock extends the earlier names. If Redis does not answer, that is
+// why one is lost.
+func TestMultiTellsAnOutage(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		locktest.Lock(t, s.Client(t, redlatch.Options{}).Mutex("b"))
+		m := s.Client(t, redlatch.Options{}).MultiMutex("a", "b").With(redlatch.LockOptions{TTL: 10 * time.Second, Renew: redlatch.Off})
+		time.AfterFunc(time.Second, s.Hang)
+		time.AfterFunc(time.Minute, s.Resume)
+		_, err := m.Lock(t.Context())
+		var lost *redlatch.LostError
+		check.That(t, errors.As(err, &lost) && lost.Reason == redlatch.LossExpired, "Lock = %v, want that a was not extended in time", err)
+	})
+}
+
 // TestMultiPastItsMaxHold: a name that reached its MaxHold, while a later one was waited for, is not
 // extended, and held all the same.
 func TestMultiPastItsMaxHold(t *testing.T) {

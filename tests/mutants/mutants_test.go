@@ -1295,6 +1295,8 @@ var mutants = []mutant{
 		"got.RenewEarly(true)", "got.RenewEarly(false)", "TestMultiOutwaitsItsTTL"),
 	breaks("names that are renewed after the wait", "internal/engine/acquire/several.go",
 		"\t\tl.RenewEarly(false)\n", "", "TestMultiOutwaitsItsTTL"),
+	breaks("outage in the wait of several names that is told as Renew Off", "internal/engine/lease/lease.go",
+		"case !l.lock.Renews && !l.early:", "case !l.lock.Renews:", "TestMultiTellsAnOutage"),
 	breaks("lease without renewal that aged in a wait", "internal/engine/acquire/several.go",
 		"!k.Renews && l.Remaining()", "false && l.Remaining()", "TestSimulate/awaited"),
 	breaks("names that a panic leaves behind", "internal/engine/acquire/several.go",

@@ -228,7 +228,7 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []lock.Eve
 // whyExpired returns the cause of a loss by the deadline. The caller holds l.mu.
 func (l *Lease) whyExpired() lock.Reason {
 	switch {
-	case !l.lock.Renews:
+	case !l.lock.Renews && !l.early:
 		return lock.ReasonNotRenewed
 	case l.overdueLocked():
 		return lock.ReasonMaxHold
