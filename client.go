@@ -55,7 +55,7 @@ func (c *Client) Close() error {
 func (c *Client) end() error {
 	left := &LeftError{}
 	c.engine.Stop()
-	left.Leases = c.Leases()
+	left.Leases = c.leases(false)
 	err := c.engine.Close()
 	if len(left.Leases) > 0 {
 		err = fault.Join(left, err)
@@ -85,10 +85,13 @@ func (i LeaseInfo) String() string {
 
 // Leases returns the leases that this client holds at this moment, the oldest first, without those
 // whose release has begun. It sends nothing.
-func (c *Client) Leases() []LeaseInfo {
+func (c *Client) Leases() []LeaseInfo { return c.leases(true) }
+
+// leases is Leases, without those that the program does not have yet unless early is set.
+func (c *Client) leases(early bool) []LeaseInfo {
 	var all []LeaseInfo
 	for _, l := range c.engine.Keeper.All() {
-		if left := l.Remaining(); left > 0 {
+		if left := l.Remaining(); left > 0 && (early || !l.Early()) {
 			all = append(all, infoOf(l, left))
 		}
 	}

@@ -147,6 +147,33 @@ func TestMultiTellsAnOutage(t *testing.T) {
 	})
 }
 
+// TestMultiEndsWithItsClient: a client is closed while it waits for a later name, or has just been granted
+// the last. Close names no lease that the program never had, and none of the names stays taken.
+func TestMultiEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	for i := range 20 { // since Lock and Close race
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
+			var c *redlatch.Client
+			closed := make(chan error, 1)
+			end := func() { closed <- c.Close() }
+			c = s.Client(t, redlatch.Options{Hook: func(_ context.Context, e redlatch.Event) {
+				if e.Type == redlatch.EventGranted && e.Name == "b" {
+					go end()
+					time.Sleep(time.Second)
+				}
+			}})
+			if i > 0 {
+				locktest.Lock(t, s.Client(t, redlatch.Options{}).Mutex("b"))
+				time.AfterFunc(time.Second, end)
+			}
+			_, err := c.MultiMutex("a", "b").Lock(t.Context())
+			check.Error(t, "Lock", err, redlatch.ErrClosed)
+			check.OK(t, "Close", <-closed)
+			check.Equal(t, s.Do("EXISTS", locktest.StateKey("a")), "0", "EXISTS a")
+		})
+	}
+}
+
 // TestMultiPastItsMaxHold: a name that reached its MaxHold, while a later one was waited for, is not
 // extended, and held all the same.
 func TestMultiPastItsMaxHold(t *testing.T) {

@@ -20,18 +20,21 @@ import (
 // Several acquires several locks, all or none, in their order. They are mutexes, and have the same
 // terms.
 func (c *Acquirer) Several(ctx context.Context, all []*lock.Lock, w Wish, wait bool) (leases []*lease.Lease, err error) {
-	got := false
-	defer func() {
-		if !got { // also when a hook panicked
-			leases = slices.DeleteFunc(leases, func(l *lease.Lease) bool { return !l.Held() }) // err says that already
-			err = fault.Join(err, giveBack(ctx, leases))
-			leases = nil
-		}
-	}()
 	attempts := make([]*attempt, len(all))
 	for i, l := range all {
 		attempts[i] = c.attempt(ctx, l, w, wait)
 	}
+	if err := c.Enter(); err != nil {
+		return nil, attempts[0].failed("acquire", err)
+	}
+	defer c.Leave()
+	got := false
+	defer func() {
+		if !got { // also when a hook panicked
+			err = fault.Join(err, c.giveBack(ctx, leases))
+			leases = nil
+		}
+	}()
 	defer func() { tellAllFailed(attempts, err) }()
 	start := c.Now()
 	asking, cancel := ctx, func() {}
@@ -68,7 +71,7 @@ func (c *Acquirer) oneByOne(attempts []*attempt, start clock.Reading, leases *[]
 			return err
 		}
 		*leases = append(*leases, got)
-		got.RenewEarly(true)
+		got.MarkEarly(true)
 		defer context.AfterFunc(got.Context(), func() {
 			if !got.SeemsHeld() { // else the caller's context is done, which tells more
 				end()
@@ -82,7 +85,7 @@ func (c *Acquirer) oneByOne(attempts []*attempt, start clock.Reading, leases *[]
 // later one, unless they reached their MaxHold. It returns an error if one of the leases was lost.
 func fresh(ctx context.Context, leases []*lease.Lease) error {
 	errs := ForAll(leases, func(l *lease.Lease) error {
-		l.RenewEarly(false)
+		l.MarkEarly(false)
 		if k := l.Lock(); !k.Renews && l.Remaining() < k.TTL*9/10 {
 			if err := l.Extend(ctx); !errors.Is(err, fault.ErrMaxHold) {
 				return err
@@ -103,12 +106,22 @@ func lostOf(leases []*lease.Lease) error {
 	return nil
 }
 
-// giveBack releases leases that the program never had, so their MinHold keeps no name closed.
-func giveBack(ctx context.Context, leases []*lease.Lease) error {
-	for _, l := range leases {
+// giveBack releases leases that the program never had, so their MinHold keeps no name closed. One that
+// was lost before needs no release, and the error of the acquisition says so; but one that Close has
+// ended is released in the background: no work is done under it.
+func (c *Acquirer) giveBack(ctx context.Context, leases []*lease.Lease) error {
+	return fault.Join(ForAll(leases, func(l *lease.Lease) error {
 		l.MarkUnused()
-	}
-	return ReleaseAll(ctx, leases)
+		held := l.Held()
+		err := l.Release(ctx)
+		if errors.Is(err, fault.ErrClosed) {
+			c.Undo.Abandon(l.Lock(), l.Owner(), "")
+		}
+		if !held {
+			return nil
+		}
+		return err
+	})...)
 }
 
 // ReleaseAll releases these leases concurrently: one after the other, they would take many times as
@@ -144,10 +157,6 @@ func (c *Acquirer) atOnce(ctx context.Context, attempts []*attempt) ([]*lease.Le
 		return nil, nil
 	}
 	first := attempts[0]
-	if err := c.Enter(); err != nil {
-		return nil, first.failed("acquire", err)
-	}
-	defer c.Leave()
 	if err := fault.WhyDone(ctx); err != nil {
 		return nil, first.failed("acquire", err)
 	}
@@ -195,7 +204,7 @@ func beginAll(
 	defer func() {
 		if len(leases) < len(owners) { // also when the hook panicked
 			abandonFrom(attempts, len(leases)) // and not those before, whose releases must find them
-			err = fault.Join(err, giveBack(ctx, leases))
+			err = fault.Join(err, attempts[0].by.giveBack(ctx, leases))
 			leases = nil
 		}
 	}()
@@ -211,6 +220,7 @@ func beginAll(
 		if err != nil {
 			return leases, err
 		}
+		got.MarkEarly(true)
 		leases = append(leases, got)
 	}
 	return leases, nil

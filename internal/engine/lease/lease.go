@@ -39,7 +39,7 @@ type Lease struct {
 	resent      bool           // see lock.Grant
 	untold      bool           // the hook has not been told of it
 	parting     int8           // how many calls are detaching it
-	early       bool           // the program does not have it yet: it is renewed in any case
+	early       bool           // the program does not have it yet: see MarkEarly
 	unused      bool           // it is given back before the program had it; set before its release begins
 	forgotten   uint8          // no code has it any more: dropped, or toldDropped
 	outlived    uint8          // how many extends found its context done; 2 at most
@@ -371,17 +371,21 @@ func (l *Lease) pace() time.Duration {
 // renews reports whether the watchdog extends the lease by itself. The caller holds l.mu.
 func (l *Lease) renews() bool { return (l.lock.Renews || l.early) && l.leads() && !l.overdueLocked() }
 
-// RenewEarly has the watchdog extend the lease, whatever its options, or ends that. It is for a lease that
-// the program does not have yet.
-func (l *Lease) RenewEarly(early bool) {
-	if l.lock.Renews {
-		return
-	}
+// MarkEarly notes that the program does not have the lease yet, or that it has. Until it has, the
+// watchdog extends the lease, whatever its options.
+func (l *Lease) MarkEarly(early bool) {
 	l.mu.Lock()
 	defer l.unlock()
-	if l.early = early; l.state <= inJeopardy {
+	if l.early = early; !l.lock.Renews && l.state <= inJeopardy {
 		l.reschedule(l.keeper.Now())
 	}
+}
+
+// Early reports whether the program does not have the lease yet.
+func (l *Lease) Early() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.early
 }
 
 // overdueLocked is overdue. The caller holds l.mu.
