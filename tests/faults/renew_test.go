@@ -81,30 +81,40 @@ func tryLate(t *testing.T, c *late, o redlatch.LockOptions, test func(t *testing
 	})
 }
 
-// alone is a server whose replicas are away until they are back.
+// alone is a server whose replicas are away until they are back, or that refuses for as long to wait for
+// them.
 type alone struct {
 	conn.Conn
-	back time.Time
+	back    time.Time
+	refuses string
 }
 
 func (c *alone) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
+	away := time.Now().Before(c.back)
+	if away && c.refuses != "" {
+		return conn.Result{Err: &conn.ReplyError{Text: c.refuses}}, 0
+	}
 	r, acks := c.Conn.(conn.Replicated).EvalReplicated(ctx, call, n, wait)
-	if time.Now().Before(c.back) {
+	if away {
 		return r, 0
 	}
 	return r, acks
 }
 
-// TestElectionRunOutlastsItsReplicas: no process has to start Run again when the replicas are back.
+// TestElectionRunOutlastsItsReplicas: no process has to start Run again when the replicas are back, or the
+// server, which was made a replica after it had let the leader in, is the master again.
 func TestElectionRunOutlastsItsReplicas(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := wire.Wrap(t, &alone{s.Conn(), time.Now().Add(5 * time.Minute)}, redlatch.Options{Lock: redlatch.LockOptions{Replicas: 1}})
-		began := time.Now()
-		err := c.Election("e").Run(t.Context(), "me", func(context.Context, *redlatch.Lease) error { return help.ErrFailed })
-		check.Error(t, "Run", err, help.ErrFailed)
-		check.That(t, time.Since(began) < 6*time.Minute, "it led after %v", time.Since(began))
-	})
+	for _, refuses := range []string{"", "READONLY You can't write against a read only replica."} {
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
+			began := time.Now()
+			link := &alone{s.Conn(), began.Add(5 * time.Minute), refuses}
+			c := wire.Wrap(t, link, redlatch.Options{Lock: redlatch.LockOptions{Replicas: 1}})
+			err := c.Election("e").Run(t.Context(), "me", func(context.Context, *redlatch.Lease) error { return help.ErrFailed })
+			check.Error(t, "Run", err, help.ErrFailed)
+			check.That(t, time.Since(began) < 6*time.Minute, "it led after %v", time.Since(began))
+		})
+	}
 }
 
 // TestLateGrantIsExtendedInTime: the acquisition was answered when most of its time had passed, and

@@ -835,6 +835,8 @@ var mutants = []mutant{
 		"!errors.Is(err, ErrUnreachable) && ", "", "TestElectionRunOutlastsAnOutage"),
 	breaks("candidate that replicas take away for good", "election.go",
 		" && !errors.Is(err, ErrNotReplicated)", "", "TestElectionRunOutlastsItsReplicas"),
+	breaks("candidate that a master takes away for good which is a replica by then", "internal/link/ask/errors.go",
+		"new(*conn.ReplyError)) && retry.Transient(err) {", "new(*conn.ReplyError)) && !retry.Transient(err) {", "TestElectionRunOutlastsItsReplicas"),
 	breaks("campaigns in a hot loop", "election.go",
 		"retry.Sleep(ctx, retry.Pause(short))", "retry.Sleep(ctx, 0*retry.Pause(short))", "TestSimulate/thrifty"),
 	breaks("grant that was given back and is called taken", "internal/engine/acquire/single.go",

@@ -11,6 +11,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/notes"
 )
@@ -137,7 +138,7 @@ func (a *attempt) replicate(ctx context.Context, g *lock.Grant) error {
 	r, acks := c.Conn.(conn.Replicated).EvalReplicated(ctx, renew, n, c.Timeout/3)
 	switch {
 	case r.Err != nil:
-		return a.failed("acquire", fault.Unanswered(ctx, r.Err))
+		return a.failed("acquire", ask.Unanswered(ctx, c.Now().Since(sent), r.Err))
 	case !script.Done(r.Reply), a.mayBeAnother(g):
 		return fault.ErrTooLate
 	case acks < n:

@@ -74,6 +74,16 @@ func unanswered(after time.Duration, said error) error {
 	return fmt.Errorf("%w in %v: %w", fault.ErrUnreachable, after, said)
 }
 
+// Unanswered is [fault.Unanswered] for a request that is sent once, and failed with err after that long.
+// A refusal that would pass is one for now, as if each resend had been refused.
+func Unanswered(ctx context.Context, after time.Duration, err error) error {
+	err = fault.Unanswered(ctx, err)
+	if errors.As(err, new(*conn.ReplyError)) && retry.Transient(err) {
+		return unanswered(after, err)
+	}
+	return err
+}
+
 // outOfTime returns the error of a request that had no usable answer when the caller's time was over.
 func outOfTime(over error, after time.Duration, said error) error {
 	switch {
