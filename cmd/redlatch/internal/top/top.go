@@ -20,7 +20,8 @@ import (
 func Run(ctx context.Context, p *fleet.Poller, q fleet.Query, stdin io.Reader, stdout io.Writer) error {
 	m := &model{query: q, now: time.Now, watch: p.Watch}
 	m.watched = p.Watch(fleet.Interest{})
-	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(stdin), tea.WithOutput(stdout))
+	// The program's own handler would hang at a signal that ends ctx first.
+	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithInput(stdin), tea.WithOutput(stdout))
 	ended := make(chan struct{})
 	go func() { // ends with the program
 		for {
