@@ -115,6 +115,9 @@ func (s *Survey) lookAt(ctx context.Context, node conn.Conn, names []string, met
 	return all
 }
 
+// unknown has the word in errors for the kind of a name that was not sniffed yet.
+var unknown = script.Kind{Name: "lock"}
+
 // adapt replaces the kind of a lock with that of the nodes of a quorum, over one.
 func (s *Survey) adapt(p *Picture) {
 	if q := p.Kind.Quorum(); s.Quorum != nil && q != nil {
@@ -149,8 +152,12 @@ func (s *Survey) askAll(
 			if p.err = down; down != nil {
 				continue
 			}
+			subject := p.Subject
+			if s.of == "" && !p.Lock && !p.free && p.RedisType == "" {
+				subject.Kind = &unknown
+			}
 			var again ask.Answer
-			if again, p.err = s.Asker.AskNode(ctx, p.Subject, node, "inspect", calls[i]); p.err != nil {
+			if again, p.err = s.Asker.AskNode(ctx, subject, node, "inspect", calls[i]); p.err != nil {
 				if ctx.Err() != nil || errors.Is(p.err, fault.ErrUnreachable) {
 					down = p.err
 				}

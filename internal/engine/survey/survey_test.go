@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,11 +163,13 @@ func TestSilentServerIsAskedOnce(t *testing.T) {
 		all := make([]Picture, 50)
 		for i := range all {
 			all[i] = picture(script.Mutex, strconv.Itoa(i), 0)
+			all[i].Lock = false // until its kind is known
 		}
 		start := time.Now()
 		s.askAll(t.Context(), server, all, func(p *Picture) conn.Call { return script.Sniff(p.Keys) }, s.sniffed)
 		for _, p := range all {
 			check.Error(t, "sniff "+p.Name, p.err, fault.ErrUnreachable)
+			check.That(t, !strings.Contains(p.err.Error(), "mutex"), "of a name whose kind is not known the error says %q", p.err)
 		}
 		took := time.Since(start)
 		check.That(t, took < 3*time.Second, "all have failed after %v, want a time limit for the batch, and one for a name alone", took)
