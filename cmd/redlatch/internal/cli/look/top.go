@@ -26,15 +26,15 @@ func newTopCommand(a *app.App) *cobra.Command {
 		case q.State != "" && !slices.Contains(fleet.States, q.State):
 			return exit.Usagef(strings.Join(fleet.States, ", ")+" are known", "unknown --state %q", q.State)
 		}
-		ctx, stop := app.UntilSignal(cmd.Context())
-		defer stop()
-		return connect(ctx, a, redlatch.Options{}, func(client *redlatch.Client, _ server) error {
+		return connect(cmd.Context(), a, redlatch.Options{}, func(client *redlatch.Client, _ server) error {
 			p := fleet.NewPoller(client, interval)
 			defer p.Close()
 			if terminal.Is(a.Stdin) && terminal.Is(a.Stdout) && os.Getenv("TERM") != "dumb" {
+				ctx, stop := app.UntilSignal(cmd.Context())
+				defer stop()
 				return top.Run(ctx, p, q, a.Stdin, a.Stdout)
 			}
-			return top.Print(ctx, p, q, a.Stdout)
+			return top.Print(cmd.Context(), p, q, a.Stdout)
 		})
 	})
 	cmd.Flags().StringVar(&q.Sort, "sort", fleet.Sorts[0], "`ORDER`: "+strings.Join(fleet.Sorts, ", "))

@@ -56,8 +56,6 @@ func (w web) serve(ctx context.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := app.UntilSignal(ctx)
-	defer stop()
 	if w.gallery {
 		return w.show(ctx, a, redlatchweb.Gallery(), users)
 	}
@@ -78,8 +76,10 @@ type dashboard interface {
 	Close()
 }
 
-// show serves a dashboard until ctx is done.
+// show serves a dashboard until a signal comes.
 func (w web) show(ctx context.Context, a *app.App, d dashboard, users map[string]string) error {
+	ctx, stop := app.UntilSignal(ctx)
+	defer stop()
 	defer d.Close()
 	var handler http.Handler = d
 	if w.under() != "/" {
