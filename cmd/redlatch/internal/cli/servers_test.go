@@ -38,6 +38,7 @@ func TestHints(t *testing.T) {
 	replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr(), ":", " ", 1))
 	replica.AwaitInfo("replication", "master_link_status:up")
 	secure, _ := redistest.StartTLS(t)
+	locked := redistest.Start(t, "--requirepass", "hush")
 	silent := redistest.Start(t)
 	silent.Pause()
 	t.Cleanup(silent.Resume)
@@ -65,6 +66,8 @@ func TestHints(t *testing.T) {
 		{"redis://" + web.Listener.Addr().String(), "unknown message type", "the program on this port is not Redis"},
 		{"redis://" + master.Addr() + "/99", "DB index is out of range", "the server has fewer databases than that"},
 		{"redis+sentinel://" + master.Addr() + "/main", "unknown command", "the program on this port is not Sentinel"},
+		{"redis+sentinel://u:p@" + locked.Addr() + "/main", "NOAUTH", "Sentinel has a password of its own"},
+		{"redis+sentinel://" + locked.Addr() + "/main?sentinel_password=x", "WRONGPASS", "Sentinel has a password of its own"},
 		{"redis://host.invalid", "host.invalid", "check the host name"},
 		{"redis://127.0.0.1:1", "connection refused", "check that Redis runs at 127.0.0.1:1, and that this machine"},
 		{"redis+cluster://127.0.0.1:1,127.0.0.1:2", "connection refused", "start the server that is down"},

@@ -74,6 +74,11 @@ func (a *App) Advice(err error, urls []string) string {
 				"REDLATCH_REDIS_FILE names"
 		case strings.Contains(refused.Text, "DB index is out of range"):
 			return "the server has fewer databases than that: give a smaller number at the end of the URL, or none"
+		case strings.Contains(refused.Text, "No such master"):
+			return "Sentinel watches no master of that name: see the name in the URL, and `SENTINEL MASTERS`"
+		case (refused.Code() == "NOAUTH" || refused.Code() == "WRONGPASS") && !strings.Contains(err.Error(), "which Sentinel told") &&
+			slices.ContainsFunc(urls, func(url string) bool { return strings.Contains(url, "+sentinel://") }):
+			return "Sentinel has a password of its own: give it after the ? at the end of the URL, as sentinel_password, and its user, if any, as sentinel_username"
 		case strings.Contains(refused.Text, "unknown command") && strings.Contains(refused.Text, "SENTINEL"):
 			return "the program on this port is not Sentinel, which listens on 26379 as a rule: redis:// is for a server itself"
 		}

@@ -62,6 +62,9 @@ func TestAdvice(t *testing.T) {
 		// Redis closes the connection at once, as a TLS server would.
 		"give its user a password": fmt.Errorf(`%w: read: connection reset by peer, after "DENIED Redis is running in protected mode because"`, redlatch.ErrUnreachable),
 
+		"Sentinel watches no master of that name": &conn.ReplyError{Text: "No such master with that name"},
+		"the user or the password in":             fmt.Errorf("%w; the last address dialed was a:1, which Sentinel told", &conn.ReplyError{Text: "WRONGPASS no"}),
+
 		"are being moved to another node": &conn.ReplyError{Text: "TRYAGAIN Multiple keys request during rehashing of slot"},
 		"does not serve that name":        &conn.ReplyError{Text: "CLUSTERDOWN The cluster is down"},
 		"fewer replicas than":             &conn.ReplyError{Text: "NOREPLICAS Not enough good replicas to write."},
