@@ -55,6 +55,9 @@ func (m *model) render() string {
 	default:
 		lines = append(append(lines, ""), m.list()...)
 	}
+	if last, more := m.height-2, len(lines)-m.height+2; m.open != "" && !m.help && more > 1 && last > 0 {
+		lines[last] = m.style(terminal.Dim, fmt.Sprintf("and %s more lines: see `redlatch inspect` and `redlatch log`", fleet.Count(more)))
+	}
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
 	}

@@ -175,6 +175,22 @@ func TestWidths(t *testing.T) {
 	}
 }
 
+// TestPageThatDoesNotFit: the page of a lock says how much of it the screen has no room for.
+func TestPageThatDoesNotFit(t *testing.T) {
+	m := sized(120, 60, picture())
+	m.open, m.plain = "invoice:42", true
+	tall := strings.Split(m.render(), "\n")
+	check.That(t, !strings.Contains(m.render(), "more lines"), "there is room for all:\n%s", m.render())
+	lines := len(tall) - 1 // without the footer
+	for tall[lines-1] == "" {
+		lines--
+	}
+	m.height = 12
+	short := strings.Split(m.render(), "\n")
+	check.Equal(t, short[10], fmt.Sprintf("and %d more lines: see `redlatch inspect` and `redlatch log`", lines-10), "the last line above the footer")
+	check.Equal(t, strings.Join(short[:10], "\n"), strings.Join(tall[:10], "\n"), "the lines above it")
+}
+
 // TestControlCharacters has names that a terminal could take for commands.
 func TestControlCharacters(t *testing.T) {
 	m := sized(120, 30, picture())
