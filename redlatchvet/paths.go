@@ -125,8 +125,12 @@ func (p *paths) noLease(e ast.Expr, isTrue bool, err *types.Var) bool {
 	return p.mentions(e, err)
 }
 
-// method returns the name of the method of the lease that is called, and "" if another function is.
+// method returns the name of the method of the lease that is called, and "" if another function is,
+// or if a MultiLease says that one of its names is lost: the others are still held.
 func (p *paths) method(e ast.Expr) string {
+	if pointee(p.lease.Type()) == "MultiLease" {
+		return ""
+	}
 	if call, ok := ast.Unparen(e).(*ast.CallExpr); ok {
 		if s, ok := call.Fun.(*ast.SelectorExpr); ok && p.names(s.X, p.lease) {
 			return s.Sel.Name

@@ -26,7 +26,7 @@
 // is kept on purpose. In files that import testing the analyzer looks at examples only, since tests
 // try locks that they know to be taken, and leave leases to the end of their server.
 //
-// Do and TryDo of each lock rule out all three mistakes.
+// Methods that take a function, such as Do and Run, rule out all three mistakes.
 package redlatchvet
 
 import (
@@ -118,7 +118,7 @@ func check(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG) {
 // thrownAway reports an acquisition whose results are not used.
 func thrownAway(pass *analysis.Pass, e ast.Expr) {
 	if call := acquires(pass.TypesInfo, e); call != "" {
-		pass.ReportRangef(e, "the lease of %s is discarded, and the lock stays taken: release it, or use Do or TryDo", call)
+		pass.ReportRangef(e, "the lease of %s is discarded, and the lock stays taken: release it", call)
 	}
 }
 
@@ -159,7 +159,7 @@ func assigned(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG, stmt ast
 	}
 	pass.Report(analysis.Diagnostic{
 		Pos: stmt.Pos(), End: stmt.End(),
-		Message: message + ": defer " + lease.Name + ".Release, or use Do or TryDo",
+		Message: message + ": defer " + lease.Name + ".Release",
 		Related: []analysis.RelatedInformation{{Pos: lost.Pos(), Message: "here " + lease.Name + " may still be held"}},
 	})
 }

@@ -36,6 +36,51 @@ func slotsAndMore(ctx context.Context, c *redlatch.Client) error {
 	return err
 }
 
+// There is no Do that adopts, or that campaigns.
+
+func adopted(ctx context.Context, c *redlatch.Client, text string) {
+	c.Adopt(ctx, text)                              // want `the lock stays taken: release it$`
+	term, err := c.Election("a").Campaign(ctx, "b") // want `is never released: defer term.Release$`
+	if err == nil {
+		log.Print(term.Token())
+	}
+}
+
+// A lease on several names, one of which is lost, still has the others.
+
+func severalOneOfWhichIsLost(ctx context.Context, m *redlatch.MultiMutex) error {
+	lease, err := m.Lock(ctx) // want `the lease of MultiMutex.Lock is not released on all paths`
+	if err != nil {
+		return err
+	}
+	if !lease.Held() {
+		return nil
+	}
+	return lease.Release(ctx)
+}
+
+func severalWithATokenOf0(ctx context.Context, m *redlatch.MultiMutex) error {
+	lease, err := m.Lock(ctx) // want `the lease of MultiMutex.Lock is not released on all paths`
+	if err != nil {
+		return err
+	}
+	if lease.Token("a") == 0 {
+		return nil
+	}
+	return lease.Release(ctx)
+}
+
+func severalWithAnError(ctx context.Context, m *redlatch.MultiMutex) error {
+	lease, err := m.Lock(ctx) // want `the lease of MultiMutex.Lock is not released on all paths`
+	if err != nil {
+		return err
+	}
+	if err := lease.Err(); err != nil {
+		return err
+	}
+	return lease.Release(ctx)
+}
+
 // Never released.
 
 func never(ctx context.Context, m *redlatch.Mutex) error {

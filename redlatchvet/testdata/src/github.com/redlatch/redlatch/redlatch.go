@@ -15,6 +15,8 @@ func (c *Client) SlotPool(name string, n int) *SlotPool  { return nil }
 func (c *Client) MultiMutex(names ...string) *MultiMutex { return nil }
 func (c *Client) Election(name string) *Election         { return nil }
 
+func (c *Client) Adopt(ctx context.Context, text string) (*Lease, error) { return nil, nil }
+
 type Mutex struct{}
 
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error)    { return nil, nil }
@@ -47,6 +49,9 @@ func (s *Slot) ID() (int, error) { return 0, nil }
 
 type MultiLease struct{}
 
+func (l *MultiLease) Err() error                        { return nil }
+func (l *MultiLease) Held() bool                        { return false }
+func (l *MultiLease) Token(name string) int64           { return 0 }
 func (l *MultiLease) Release(ctx context.Context) error { return nil }
 
 type TakenError struct{}
