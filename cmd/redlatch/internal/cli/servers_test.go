@@ -60,7 +60,7 @@ func TestHints(t *testing.T) {
 		{replica.URL(), "Redis has refused it for ", "a replica takes no locks"},
 		{"redis://reader:hush@" + master.Addr(), "NOPERM", "`redlatch doctor --acl` prints the commands"},
 		{"redis://reader:wrong@" + master.Addr(), "WRONGPASS", "the user or the password in REDLATCH_REDIS"},
-		{"rediss://" + secure.Addr(), "unknown authority", "name the authority that signed"},
+		{"rediss://" + secure.Addr(), "unknown authority", "give the authority that signed"},
 		{"redis://" + secure.Addr(), "no answer from Redis", "a TLS server answers like this on a plain connection"},
 		{"rediss://" + master.Addr(), "the TLS handshake got no answer", "check that a server is up and speaks TLS"},
 		{"redis://" + web.Listener.Addr().String(), "unknown message type", "the program on this port is not Redis"},

@@ -97,7 +97,7 @@ func (m *model) summary() []string {
 	}
 	counts := []string{"holders " + t.HoldersText(), fleet.Waiting + " " + t.WaitingText()}
 	if n := len(m.picture.Deadlocks); n > 0 {
-		counts = append(counts, m.style(terminal.Red, fmt.Sprintf("%d deadlocked cycles: redlatch ls --deadlocks", n)))
+		counts = append(counts, m.style(terminal.Red, fmt.Sprintf("deadlocks %d: redlatch ls --deadlocks", n)))
 	}
 	if err := m.picture.DeadlocksErr; err != nil {
 		counts = append(counts, "no look for deadlocks: "+fleet.ErrorText(err))

@@ -38,7 +38,7 @@ var refusals = map[string]string{
 var signs = []struct{ text, plain, secure string }{
 	{"does not vote", "wait: a restarted node rests before it votes, and a new quorum votes once all its nodes have answered; " +
 		"`redlatch doctor` shows how long a rest lasts, and whether two URLs lead to one server", ""},
-	{"signed by unknown authority", "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM", ""},
+	{"signed by unknown authority", "give the authority that signed the certificate, in PEM: ?ca=FILE at the end of the URL", ""},
 	{"x509: ", "the certificate is not valid for the host in the URL, or not valid today: use a host name that it lists", ""},
 	{"certificate required", hintCert, ""},
 	{"received unknown message type", "the program on this port is not Redis: see the port in the URL", ""},
