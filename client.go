@@ -55,7 +55,7 @@ func (c *Client) Close() error {
 func (c *Client) end() error {
 	left := &LeftError{}
 	c.engine.Stop()
-	left.Leases = c.leases(false)
+	left.Leases = leasesOf(c.engine.Keeper, false)
 	err := c.engine.Close()
 	if len(left.Leases) > 0 {
 		err = fault.Join(left, err)
@@ -85,12 +85,13 @@ func (i LeaseInfo) String() string {
 
 // Leases returns the leases that this client holds at this moment, the oldest first, without those
 // whose release has begun. It sends nothing.
-func (c *Client) Leases() []LeaseInfo { return c.leases(true) }
+func (c *Client) Leases() []LeaseInfo { return leasesOf(c.engine.Keeper, true) }
 
-// leases is Leases, without those that the program does not have yet unless early is set.
-func (c *Client) leases(early bool) []LeaseInfo {
+// leasesOf returns the leases that are held, the oldest first, without those that the program does not
+// have yet unless early is set.
+func leasesOf(k *lease.Keeper, early bool) []LeaseInfo {
 	var all []LeaseInfo
-	for _, l := range c.engine.Keeper.All() {
+	for _, l := range k.All() {
 		if left := l.Remaining(); left > 0 && (early || !l.Early()) {
 			all = append(all, infoOf(l, left))
 		}
