@@ -95,6 +95,19 @@ func TestCloseIsBounded(t *testing.T) {
 	check.Error(t, "TryLock", help.AwaitError(t, tried), redlatch.ErrClosed)
 }
 
+// TestClosedClientSaysSo: Redis would have answered, so the error must not send anyone to look at it.
+func TestClosedClientSaysSo(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), redlatch.Options{})).OK(t)
+	check.OK(t, "Close", c.Close())
+	check.Error(t, "Inspect", check.ErrorOf(c.Inspect(t.Context(), "a")), redlatch.ErrClosed)
+	check.Error(t, "Deadlocks", check.ErrorOf(c.Deadlocks(t.Context())), redlatch.ErrClosed)
+	for _, err := range c.List(t.Context(), redlatch.ListOptions{}) {
+		check.Error(t, "List", err, redlatch.ErrClosed)
+	}
+}
+
 // TestClosedClientChangesNothing: over a connection that the program brought, and that stays open.
 func TestClosedClientChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -74,7 +73,7 @@ func (s *Survey) notedClients(ctx context.Context) ([]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", s.Conn.Target().Addr, fault.Unanswered(ctx, err))
+		return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", s.Conn.Target().Addr, s.unanswered(ctx, err))
 	}
 	return slices.Sorted(maps.Keys(found)), nil
 }
@@ -121,7 +120,7 @@ func (s *Survey) notedWaits(ctx context.Context, clients []string) ([]Blocked, e
 	for _, node := range s.Asker.Nodes() {
 		some, err := s.notedWaitsAt(ctx, node, clients)
 		if err != nil {
-			failed = fmt.Errorf("redlatch: look for deadlocks on %s: %w", node.Target().Addr, fault.Unanswered(ctx, err))
+			failed = fmt.Errorf("redlatch: look for deadlocks on %s: %w", node.Target().Addr, s.unanswered(ctx, err))
 			continue
 		}
 		answered++

@@ -105,7 +105,7 @@ func (l *listing) scan(ctx context.Context, glob string, each func(key string) e
 		return own
 	})
 	if err != nil && own == nil {
-		return l.miss(ctx, fmt.Errorf("redlatch: list names on %s: %w", l.Conn.Target().Addr, fault.Unanswered(ctx, err)))
+		return l.miss(ctx, fmt.Errorf("redlatch: list names on %s: %w", l.Conn.Target().Addr, l.unanswered(ctx, err)))
 	}
 	return own
 }

@@ -43,6 +43,16 @@ type Survey struct {
 	of   string // the kind of lock that a name is looked at for; "" for any
 }
 
+// unanswered is [fault.Unanswered]. Once the client is closing, the error also matches
+// [fault.ErrClosed].
+func (s *Survey) unanswered(ctx context.Context, err error) error {
+	err = fault.Unanswered(ctx, err)
+	if s.Closing.Err() != nil {
+		return fmt.Errorf("%w: %w", fault.ErrClosed, err)
+	}
+	return err
+}
+
 // batchSize is how many names are looked at in one batch.
 const batchSize = 100
 
