@@ -193,8 +193,8 @@ func (e *Election) look(ctx context.Context) (leader Holder, told bool, again ti
 // the value, if an earlier request of this call got no answer. If Redis does not answer, it matches
 // [ErrUnreachable]: observers may see either value. Call Proclaim again: the last value wins, even
 // if a request for an earlier one arrives late. A failover may lose a value, as it may lose a
-// lease. A lease of another lock is refused with [ErrInvalid], and so is a term over a quorum, with
-// [errors.ErrUnsupported] as well: there, resign, and campaign with the new value.
+// lease. A lease of another lock or client is refused with [ErrInvalid], and so is a term over a
+// quorum, with [errors.ErrUnsupported] as well: there, resign, and campaign with the new value.
 func (e *Election) Proclaim(ctx context.Context, term *Lease, value string) error {
 	k := &e.latch
 	if value != "" {
@@ -203,7 +203,8 @@ func (e *Election) Proclaim(ctx context.Context, term *Lease, value string) erro
 		}
 	}
 	if !term.core.Lock().Same(&k.Lock) {
-		return invalid("proclaim a value of %q with a lease on the %s %q", e.Name(), term.core.Lock().Kind.Name, term.Name())
+		return invalid("proclaim a value of %q: the lease must be a term of this client in it, and is on the %s %q", e.Name(),
+			term.core.Lock().Kind.Name, term.Name())
 	}
 	if !k.Kind.Proclaims() {
 		return invalid("proclaim a value of %q over a quorum: %w: resign, and campaign with the new value", e.Name(), errors.ErrUnsupported)

@@ -76,11 +76,12 @@ func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lea
 // is no moment between them in which another writer could be inside. ctx becomes the parent of the
 // new lease's context. When the new lease is returned, the old one is released and its context is
 // done. If there is an error, the lease for writing is as it was. The error matches [ErrNotHeld] if
-// that lease is no longer held, and [ErrInvalid] if it is not for writing this mutex. Other errors
-// are those of [RWMutex.TryRLock].
+// that lease is no longer held, and [ErrInvalid] if it is not for writing this mutex, or not of this
+// client. Other errors are those of [RWMutex.TryRLock].
 func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if !write.core.Lock().Same(&m.latch.Lock) || write.core.Detail() != "w" {
-		return nil, invalid("downgrade %q: the lease is not for writing it, it is on the %s %q", m.Name(), write.core.Lock().Kind.Name, write.Name())
+		return nil, invalid("downgrade %q: the lease must be one of this client for writing it, and is on the %s %q", m.Name(),
+			write.core.Lock().Kind.Name, write.Name())
 	}
 	if err := write.Err(); err != nil {
 		return nil, err

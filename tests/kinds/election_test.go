@@ -181,6 +181,25 @@ func TestObserverThatHearsNothing(t *testing.T) {
 	})
 }
 
+// TestLeaseOfAnotherClient: it is on the right lock, so the error says what is wrong with it.
+func TestLeaseOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, other := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+		term := help.Campaign(t, c.Election("e"), "me")
+		write := check.Value(c.RWMutex("m").Lock(t.Context())).OK(t)
+		for what, err := range map[string]error{
+			"Proclaim":  other.Election("e").Proclaim(t.Context(), term, "you"),
+			"Downgrade": check.ErrorOf(other.RWMutex("m").Downgrade(t.Context(), write)),
+		} {
+			check.Error(t, what, err, redlatch.ErrInvalid)
+			check.That(t, strings.Contains(err.Error(), "of this client"), "%s = %v", what, err)
+		}
+		locktest.Release(t, term)
+		locktest.Release(t, write)
+	})
+}
+
 // TestManyObserversOfOneClient: they share a subscription, which has a connection of its own. It ends with
 // the last of them, and each is told of every leader.
 func TestManyObserversOfOneClient(t *testing.T) {
