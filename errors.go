@@ -39,7 +39,7 @@ var (
 	// again, or expires with its TTL.
 	ErrUnreachable = fault.ErrUnreachable
 
-	ErrNotReplicated = fault.ErrNotReplicated // fewer replicas acknowledged the acquisition than LockOptions.Replicas; the lock was given back
+	ErrNotReplicated = fault.ErrNotReplicated // fewer replicas acknowledged the acquisition than LockOptions.Replicas; the lock is given back in the background
 	ErrWrongKind     = fault.ErrWrongKind     // the name is in use for something else, see [*KindError]; nothing was overwritten
 	ErrNotSet        = fault.ErrNotSet        // a [CountDownLatch] has no count: not set yet, expired, deleted, or lost with the server's data
 	ErrInvalid       = fault.ErrInvalid       // a name or an option was refused, usually before anything was sent

@@ -179,11 +179,11 @@ type LockOptions struct {
 	Linger time.Duration
 
 	// Replicas is how many replicas must acknowledge an acquisition (WAIT). If fewer do within a
-	// third of Options.RequestTimeout, the lock is given back and the error matches
-	// [ErrNotReplicated]. Replicas cost another round trip, and if Redis does not answer that,
-	// another RequestTimeout for a waiter. A try of one name ends within 4/3 of RequestTimeout.
-	// Replicas make the loss of a lock in a failover less likely, not impossible: another replica
-	// may be promoted. Default 0.
+	// third of Options.RequestTimeout, the lock is given back in the background and the error
+	// matches [ErrNotReplicated]. Replicas cost another round trip, and if Redis does not answer
+	// that, another RequestTimeout for a waiter. A try of one name ends within 4/3 of
+	// RequestTimeout. Replicas make the loss of a lock in a failover less likely, not impossible:
+	// another replica may be promoted. Default 0.
 	Replicas int
 
 	// MaxWait bounds the time that Lock waits in line. A deadline on Lock's context also bounds the
@@ -335,10 +335,11 @@ func (o LockOptions) check() error { // which options a kind takes: latch.go; pe
 	if _, err := within("LockOptions.TTL", o.TTL, 0, minTTL, maxTTL); err != nil {
 		return err
 	}
-	for option, d := range map[string]time.Duration{"MaxWait": o.MaxWait, "MaxHold": o.MaxHold} {
-		if d < 0 {
-			return invalid("LockOptions.%s is %v: give None for no bound, or TryLock to not wait", option, d)
-		}
+	if o.MaxWait < 0 {
+		return invalid("LockOptions.MaxWait is %v: give None for no bound, or TryLock to not wait", o.MaxWait)
+	}
+	if o.MaxHold < 0 {
+		return invalid("LockOptions.MaxHold is %v: give None for no bound", o.MaxHold)
 	}
 	if o.MinHold != 0 && (o.MinHold < time.Millisecond || o.MinHold > maxTTL) {
 		return invalid("LockOptions.MinHold is %v: it must be between 1ms and %v, or None", o.MinHold, maxTTL)

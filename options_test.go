@@ -53,6 +53,15 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	}
 }
 
+// TestNegativeMaxHold: TryLock, which the error of a negative MaxWait names, does not bound a hold.
+func TestNegativeMaxHold(t *testing.T) {
+	t.Parallel()
+	for option, o := range map[string]redlatch.LockOptions{"TryLock": {MaxWait: -2}, "None for no bound": {MaxHold: -2}} {
+		_, err := redlatch.New(nowhere{}, redlatch.Options{Lock: o})
+		check.That(t, err != nil && strings.HasSuffix(err.Error(), option) == (o.MaxHold != 0), "New(%+v) = %v", o, err)
+	}
+}
+
 // TestOptionsAreSwitchedOff: what a client has as its default, a lock can do without.
 func TestOptionsAreSwitchedOff(t *testing.T) {
 	t.Parallel()
