@@ -73,11 +73,11 @@ func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lea
 }
 
 // Downgrade turns a lease for writing into one for reading, with a fencing token of its own. There
-// is no moment between them in which another writer could be inside. ctx becomes the parent of the
-// new lease's context. When the new lease is returned, the old one is released and its context is
-// done. If there is an error, the lease for writing is as it was. The error matches [ErrNotHeld] if
-// that lease is no longer held, and [ErrInvalid] if it is not for writing this mutex, or not of this
-// client. Other errors are those of [RWMutex.TryRLock].
+// is no moment between them in which another writer could be inside. ctx is the parent of the new
+// lease's context. When the new lease is returned, the old one is released and its context is done.
+// If there is an error, the lease for writing is as it was. The error matches [ErrNotHeld] if that
+// lease is no longer held, and [ErrInvalid] if it is not of this client, for writing this mutex.
+// Other errors: see [RWMutex.TryRLock].
 func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if !write.core.Lock().Same(&m.latch.Lock) || write.core.Detail() != "w" {
 		return nil, invalid("downgrade %q: the lease must be one of this client for writing it, and is on the %s %q", m.Name(),
