@@ -155,12 +155,6 @@ func (v *visit) writes(n *node, why string) {
 	v.report(Finding{n.addr, "writes", Fault, "the server refuses to write: " + why, cmp.Or(advice, "see its log")})
 }
 
-// unknown is the advice for a server that lacks commands.
-const unknown = "it is not Redis, or its rename-command hides them: `redlatch doctor --probe` tests it"
-
-// permit is the advice for a user without the rights.
-const permit = "`redlatch doctor --acl` prints the commands that give the rights"
-
 // lacks reports that the user lacks rights without which redlatch cannot be used.
 func (v *visit) lacks(n *node, what string) {
 	v.faulty = true
