@@ -4,7 +4,8 @@
 // to go wrong is tried in the other folders.
 //
 //	promise                               kind       deployment   fault                  test
-//	One holder at a time                  mutex      one server   SIGSTOP                TestSuspendedHolderWakesWithoutItsLock
+//	One holder at a time                  all        all          all                    TestKindsUnderFaults (cmd/redlatch/internal/verify)
+//	                                      mutex      one server   SIGSTOP                TestSuspendedHolderWakesWithoutItsLock
 //	                                      all        one server   another kind           TestKindsExcludeEachOther
 //	                                      multi      cluster      -                      TestMultiOverSeveralSlots
 //	                                      mutex      quorum       -                      TestQuorumMutex

@@ -135,9 +135,9 @@ func TestManyGiveUp(t *testing.T) {
 	wantEmpty(t, &q)
 }
 
-// TestFirstComeFirstServed: whatever joins and withdraws in between, turns go in the order of the
+// TestOrderOfTurns: whatever joins and withdraws in between, turns go in the order of the
 // joins, each with the place in Redis that it was given. The model is a slice.
-func TestFirstComeFirstServed(t *testing.T) {
+func TestOrderOfTurns(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

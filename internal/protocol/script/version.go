@@ -1,5 +1,5 @@
 package script
 
 // Protocol is the number of the protocol that these scripts, keys and messages implement. Clients
-// of different numbers cannot share a name. docs/protocol.md says what each number changed.
+// of different numbers must not share a name, which no client checks: docs/protocol.md.
 const Protocol = 1
