@@ -52,12 +52,11 @@ func (h *Handler) picture(ctx context.Context, in fleet.Interest) *fleet.Picture
 	defer stop()
 	start := time.Now()
 	last, _ := h.poller.Picture()
-	known := !last.Taken.IsZero() || last.Found > 0 || last.Err != nil // else it has no more than a name that a viewer opened
-	seen := last.Taken
+	seen := last.Taken // zero before the first look has ended
 	if last.Err != nil {
 		seen = last.Made
 	}
-	if known && in == (fleet.Interest{}) && time.Since(seen) < max(2*h.options.Interval, last.Pause+last.Took) {
+	if in == (fleet.Interest{}) && time.Since(seen) < max(2*h.options.Interval, last.Pause+last.Took) {
 		return last
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.patience)

@@ -67,7 +67,6 @@ local holder = first and first[1] or ''
 -- and all three owners give up: none runs the job. An owner whose lease has ended here may be an
 -- earlier one of the same attempt, so it is named until it is known that its run took place.
 if KIND == 'job' and holder == 'window' then
-  local run = holders(2)[2]
-  holder = run and run[1] or redis.call('HGET', INSIDE, 'window') or holder
+  holder = redis.call('HGET', INSIDE, 'window') or holder
 end
 return {0, remaining(), holder, redis.call('ZRANK', QUEUE, ticket) or 0}
