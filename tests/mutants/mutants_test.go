@@ -101,7 +101,7 @@ var mutants = []mutant{
 	breaks("tie over a job that looks like a run", "internal/protocol/script/lua/vote.lua",
 		"if KIND == 'job' and holder", "if KIND == '' and holder", "TestVectors$"),
 	breaks("window of an attempt that looks like that of a run", "internal/protocol/script/lua/vote.lua",
-		" or redis.call('HGET', INSIDE, 'window') or holder", " or holder", "TestQuorumOwnWindow"),
+		"redis.call('HGET', INSIDE, 'window') or holder", " or holder", "TestQuorumOwnWindow"),
 	breaks("try of slots that ends at the first nodes without one", "internal/engine/acquire/quorum.go",
 		"fullRounds  = 2", "fullRounds  = 1", "TestQuorumSlotsAtOnce"),
 	breaks("try of a full pool that goes on while nodes have room", "internal/engine/acquire/quorum.go",
