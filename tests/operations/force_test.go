@@ -144,6 +144,7 @@ func TestTakeByForceIsRefused(t *testing.T) {
 		check.Error(t, "TakeByForce of a "+name, check.ErrorOf(c.Mutex(name).TakeByForce(ctx, redlatch.ForceOptions{})), redlatch.ErrWrongKind)
 	}
 	refused("countdown")
+	check.Error(t, "Available of a countdown", check.ErrorOf(c.Semaphore("countdown", 3).Available(ctx)), redlatch.ErrWrongKind)
 	help.WantCount(t, c.CountDownLatch("countdown"), 1)
 	text := help.DetachRun(t, trial.Hourly(c, "job"))
 	refused("job")

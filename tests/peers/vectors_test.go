@@ -501,7 +501,7 @@ func countdownSteps() []vectorStep {
 	steps := []vectorStep{
 		{name: "set where a waiter for a mutex is in line", call: setAnew, before: waitsForMutex, listening: both[:1]},
 		{name: "set where that waiter has died", call: setAnew, before: waitsForMutex},
-		{name: "set where none but a yield is in line", call: setAnew, before: inLine("Ayield\tyield\t5000\t\t", "yield")},
+		{name: "set where none but a yield is in line", call: setAnew, before: inLine("Ayield\tyield\t60000\t\t", "yield")},
 		{name: "count down where no count is set", call: script.CountDown(set, request(1), ""), before: remembered},
 		{name: "wait where no count is set", call: wait("B", 0)},
 		{name: "ask for the fence", call: script.SetCount(set, request(2), 3, time.Hour, vectorFence, -1)},
