@@ -19,7 +19,7 @@ import (
 func start(t *testing.T, now func() time.Time) (c *redlatch.Client, next func() (*Generator, *redlatch.Slot)) {
 	t.Helper()
 	conn := check.Value(redlatchrueidis.Open(rueidis.MustParseURL(redlatchtest.Start(t).URL()))).OK(t)
-	c = check.Value(redlatch.New(conn, redlatch.Options{})).OK(t)
+	c = check.Value(redlatch.New(conn, redlatch.Options{RequestTimeout: time.Minute})).OK(t)
 	t.Cleanup(func() { c.Close() })
 	pool := c.SlotPool("worker", 1, redlatch.SlotOptions{Quarantine: time.Millisecond})
 	return c, func() (*Generator, *redlatch.Slot) {
