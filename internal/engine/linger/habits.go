@@ -1,6 +1,6 @@
 // Package linger decides for which names it pays to keep a lock that the program has released, and
 // how many tokens to take for that. It asks Redis nothing. Package acquire asks it before an acquisition
-// (wishToKeep in kept.go); whether one release is kept is in package lease (keep in linger.go).
+// (wishToKeep in its kept.go); package lease decides whether one release is kept (keep in its kept.go).
 //
 //	         Take: a block of tokens          all used: the next block is twice as large
 //	calm ----------------------------> kept ----------------------------------> kept

@@ -1,9 +1,10 @@
 package top
 
 import (
-	"io"
 	"os"
 	"os/signal"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -12,17 +13,26 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
+// drawn is a screen. yes is closed when something is drawn on it.
+type drawn struct {
+	once sync.Once
+	yes  chan struct{}
+}
+
+func (d *drawn) Write(p []byte) (int, error) {
+	d.once.Do(func() { close(d.yes) })
+	return len(p), nil
+}
+
 // TestSignal: TERM, which ends the context, ends the program as well.
 func TestSignal(t *testing.T) {
 	p := fleet.NewPoller(source{locks: locks()}, time.Second)
 	defer p.Close()
 	for range 20 {
 		ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
-		keys, viewer, err := os.Pipe()
-		check.OK(t, "Pipe", err)
-		ended := make(chan error, 1)
-		go func() { ended <- Run(ctx, p, fleet.Query{}, keys, io.Discard) }()
-		time.Sleep(20 * time.Millisecond)
+		ended, screen := make(chan error, 1), &drawn{yes: make(chan struct{})}
+		go func() { ended <- Run(ctx, p, fleet.Query{}, strings.NewReader(""), screen) }()
+		<-screen.yes
 		check.OK(t, "Kill", syscall.Kill(os.Getpid(), syscall.SIGTERM))
 		select {
 		case err := <-ended:
@@ -31,6 +41,5 @@ func TestSignal(t *testing.T) {
 			t.Fatal("top goes on after TERM")
 		}
 		stop()
-		_, _ = keys.Close(), viewer.Close()
 	}
 }
